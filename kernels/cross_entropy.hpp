@@ -1,0 +1,52 @@
+// kernels/cross_entropy.hpp — softmax cross-entropy over vocabulary shards, by chunks of rows.
+// Two passes: each shard's statistics, then (after they were combined over shards) the gradient in place.
+// Order:  a row's maximum is exact; its sum of exp uses 16 lanes (design.md §1.12); shards are combined by the tree.
+// A target of kIgnore counts for nothing and has a zero gradient. exp, log by our own polynomials in f32.
+// Throws: Error(bug) when shapes or dtypes disagree.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "device/stream.hpp"
+#include "device/view.hpp"
+
+namespace cambium::kernels {
+
+using device::Stream;
+using device::View;
+
+inline constexpr std::int32_t kIgnore = -100;
+
+struct CrossEntropyStatistics {
+  View logits;      // (R, V/tp)  f32 | f64
+  View targets;     // (1, R) i32, global ids
+  dim_t first_row;  // id of the shard's column 0
+  View statistics;  // (3, R): row maximum; sum of exp(logit - that maximum); the target's logit, or 0 where it is elsewhere
+};
+
+void cross_entropy_statistics(Stream& stream, const CrossEntropyStatistics& a);
+
+struct CrossEntropyCombine {
+  View statistics;  // (3*S, R): the shards' statistics one above the other
+  dim_t shards;     // S
+  View maximum;     // (1, R)
+  View sum;         // (1, R): tree over shards of sum_s * exp(max_s - maximum)
+  View loss;        // (1, R) = log(sum) + maximum - target logit; 0 where ignored
+  View targets;     // (1, R) i32
+};
+
+void cross_entropy_combine(Stream& stream, const CrossEntropyCombine& a);
+
+struct CrossEntropyGradient {
+  View logits;   // (R, V/tp); overwritten by the gradient
+  View targets;  // (1, R) i32
+  View maximum;  // (1, R)
+  View sum;      // (1, R)
+  View weight;   // (1, R) or empty (all 1): factor of each row's loss
+  dim_t first_row;
+  double scale;  // 1 / valid tokens of the whole step
+};
+
+// dlogit = (exp(logit - maximum) / sum - [column is the target]) * (scale * weight)
+void cross_entropy_gradient(Stream& stream, const CrossEntropyGradient& a);
+
+}  // namespace cambium::kernels

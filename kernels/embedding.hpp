@@ -1,0 +1,33 @@
+// kernels/embedding.hpp — table lookup and its gradient, for one vocabulary shard.
+// Throws: Error(bug) when shapes or dtypes disagree; Error(bad_input) for an id outside [0, vocabulary).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "device/stream.hpp"
+#include "device/view.hpp"
+
+namespace cambium::kernels {
+
+using device::Stream;
+using device::View;
+
+struct EmbeddingForward {
+  View table;  // (V/tp, D)
+  View ids;    // (1, R) i32
+  View out;    // (R, D): rows whose id is in this shard are written, the others are left alone
+  dim_t first_row;  // id of the shard's row 0
+};
+
+void embedding_forward(Stream& stream, const EmbeddingForward& a);
+
+struct EmbeddingBackward {
+  View ids;     // (1, R) i32
+  View dy;      // (R, D)
+  View dtable;  // (V/tp, D), always added to
+  dim_t first_row;
+};
+
+// dtable[id[r]] += dy[r], rows ascending. Threads split columns, never rows.
+void embedding_backward(Stream& stream, const EmbeddingBackward& a);
+
+}  // namespace cambium::kernels

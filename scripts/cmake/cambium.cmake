@@ -1,0 +1,58 @@
+# cambium_options: language level, warnings and sanitizers of every target of ours.
+add_library(cambium_options INTERFACE)
+target_compile_features(cambium_options INTERFACE cxx_std_20)
+# Bits are part of the contract: no contraction that the source does not ask for, no fast-math.
+target_compile_options(cambium_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor>)
+if(CAMBIUM_WERROR)
+  target_compile_options(cambium_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(CAMBIUM_SANITIZE)
+  target_compile_options(cambium_options INTERFACE -fsanitize=${CAMBIUM_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(cambium_options INTERFACE -fsanitize=${CAMBIUM_SANITIZE})
+endif()
+if(CAMBIUM_ASSERTIONS)
+  target_compile_definitions(cambium_options INTERFACE CAMBIUM_ASSERTIONS=1)
+endif()
+
+# cambium_module(NAME SOURCES … DEPENDS other modules … LIBRARIES external targets …)
+# One folder, one target, one namespace. DEPENDS must equal the row of scripts/layers.txt.
+function(cambium_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  add_library(cambium_${name} STATIC ${arg_SOURCES})
+  add_library(cambium::${name} ALIAS cambium_${name})
+  target_include_directories(cambium_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
+  list(TRANSFORM arg_DEPENDS PREPEND cambium::)
+  target_link_libraries(cambium_${name} PUBLIC cambium_options ${arg_DEPENDS} ${arg_LIBRARIES})
+endfunction()
+
+# cambium_test(NAME SOURCES … DEPENDS modules … LABEL unit [RANKS n] [TIMEOUT s])
+# A GoogleTest binary; with RANKS it runs under mpirun.
+function(cambium_test name)
+  cmake_parse_arguments(arg "" "LABEL;RANKS;TIMEOUT" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  if(NOT arg_LABEL)
+    set(arg_LABEL unit)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  list(TRANSFORM arg_DEPENDS PREPEND cambium::)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE
+    CAMBIUM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" CAMBIUM_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  set(main GTest::gmock_main)
+  if(arg_RANKS)
+    set(main GTest::gmock)  # an MPI test has a main of its own
+  endif()
+  target_link_libraries(${name} PRIVATE cambium_options ${arg_DEPENDS} ${arg_LIBRARIES} ${main})
+  if(arg_RANKS)
+    add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/support/mpirun.sh ${arg_RANKS} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
+    ENVIRONMENT "OMP_NUM_THREADS=1")
+endfunction()
