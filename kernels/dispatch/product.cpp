@@ -1,0 +1,128 @@
+// kernels/dispatch/product.cpp — checks shapes once for all backends, counts, and calls the stream's backend.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/dispatch/product.hpp"
+
+#include <string>
+
+namespace cambium::kernels {
+namespace {
+
+using device::Backend;
+using device::DType;
+
+std::string text_of(const View& v) {
+  return "(" + std::to_string(v.rows) + ", " + std::to_string(v.cols) + ")";
+}
+
+void check_shape(const char* what, const View& v, dim_t rows, dim_t cols, DType dtype) {
+  CAMBIUM_CHECK(v.rows == rows && v.cols == cols,
+                std::string(what) + ": expected (" + std::to_string(rows) + ", " +
+                    std::to_string(cols) + "), got " + text_of(v));
+  CAMBIUM_CHECK(v.dtype == dtype, std::string(what) + ": another dtype than its partners");
+  CAMBIUM_CHECK(v.rows <= 1 || v.stride >= v.cols, std::string(what) + ": rows overlap");
+}
+
+void check_dtype(const Stream& stream, DType dtype) {
+  const bool fits = dtype == DType::f32 ||
+                    (dtype == DType::f64 && stream.backend() == Backend::reference);
+  CAMBIUM_CHECK(fits, std::string("products on ") + name_of(stream.backend()) + ": no such dtype");
+}
+
+// The panels of a (columns, k) operand, which only `cpu` reads.
+void check_panels(const char* what, const View& panels, dim_t columns, dim_t k) {
+  CAMBIUM_CHECK(panels.dtype == DType::f32 && panels.size() == packed_elements(columns, k) &&
+                    panels.is_contiguous(),
+                std::string(what) + ": not the panels of this weight, got " + text_of(panels));
+}
+
+[[noreturn]] void throw_no_backend(Backend backend) {
+  throw Error(Code::usage,
+              std::string("products: backend ") + name_of(backend) +
+                  " is not in this build; use run.device: cpu or reference");
+}
+
+void count(Stream& stream, dim_t m, dim_t n, dim_t k) {
+  stream.counters().product_flops += 2 * m * n * k;
+}
+
+}  // namespace
+
+void pack_weight(Stream& stream, const Weight& w) {
+  check_dtype(stream, w.plain.dtype);
+  if (stream.backend() == Backend::reference) {
+    return;
+  }
+  if (!w.forward.empty()) {
+    check_panels("pack_weight: forward", w.forward, w.plain.rows, w.plain.cols);
+  }
+  if (!w.transposed.empty()) {
+    check_panels("pack_weight: transposed", w.transposed, w.plain.cols, w.plain.rows);
+  }
+  if (stream.backend() != Backend::cpu) {
+    throw_no_backend(stream.backend());
+  }
+  cpu::pack_weight(stream, w);
+}
+
+void product_forward(Stream& stream, const ProductForward& a) {
+  const dim_t m = a.x.rows;
+  const dim_t k = a.x.cols;
+  const dim_t n = a.y.cols;
+  const DType dtype = a.x.dtype;
+  check_dtype(stream, dtype);
+  check_shape("product_forward: y", a.y, m, n, dtype);
+  if (!a.residual.empty()) {
+    check_shape("product_forward: residual", a.residual, m, n, dtype);
+    CAMBIUM_CHECK(a.accumulate == Accumulate::no, "product_forward: residual and accumulate");
+  }
+  count(stream, m, n, k);
+  switch (stream.backend()) {
+    case Backend::reference:
+      check_shape("product_forward: w", a.w.plain, n, k, dtype);
+      return reference::product_forward(stream, a);
+    case Backend::cpu:
+      check_panels("product_forward: w.forward", a.w.forward, n, k);
+      return cpu::product_forward(stream, a);
+    case Backend::cuda: break;
+  }
+  throw_no_backend(stream.backend());
+}
+
+void product_backward_input(Stream& stream, const ProductBackwardInput& a) {
+  const dim_t m = a.dy.rows;
+  const dim_t n = a.dy.cols;
+  const dim_t k = a.dx.cols;
+  const DType dtype = a.dy.dtype;
+  check_dtype(stream, dtype);
+  check_shape("product_backward_input: dx", a.dx, m, k, dtype);
+  count(stream, m, n, k);
+  switch (stream.backend()) {
+    case Backend::reference:
+      check_shape("product_backward_input: w", a.w.plain, n, k, dtype);
+      return reference::product_backward_input(stream, a);
+    case Backend::cpu:
+      check_panels("product_backward_input: w.transposed", a.w.transposed, k, n);
+      return cpu::product_backward_input(stream, a);
+    case Backend::cuda: break;
+  }
+  throw_no_backend(stream.backend());
+}
+
+void product_backward_weight(Stream& stream, const ProductBackwardWeight& a) {
+  const dim_t m = a.dy.rows;
+  const dim_t n = a.dy.cols;
+  const dim_t k = a.x.cols;
+  const DType dtype = a.dy.dtype;
+  check_dtype(stream, dtype);
+  check_shape("product_backward_weight: x", a.x, m, k, dtype);
+  check_shape("product_backward_weight: dw", a.dw, n, k, dtype);
+  count(stream, m, n, k);
+  switch (stream.backend()) {
+    case Backend::reference: return reference::product_backward_weight(stream, a);
+    case Backend::cpu: return cpu::product_backward_weight(stream, a);
+    case Backend::cuda: break;
+  }
+  throw_no_backend(stream.backend());
+}
+
+}  // namespace cambium::kernels
