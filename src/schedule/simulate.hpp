@@ -1,0 +1,44 @@
+// schedule/simulate.hpp — runs the plans of all stages on paper: does it end, how long does it take, where does it wait?
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.hpp"
+
+namespace cambium::schedule {
+
+// buffered: a send returns at once. rendezvous: it returns when the receiver has posted the matching receive, which is
+// stricter than the engine's MPI_Isend; a plan that ends under both ends under every message-size threshold of MPI.
+enum class Sends { buffered, rendezvous };
+
+// Seconds, or any other unit, per action.
+struct Costs {
+  double forward = 1;
+  double backward_input = 1;
+  double backward_weight = 1;
+  double message = 0;               // from send to arrival
+  std::vector<double> stage_scale;  // factor on a stage's compute, for uneven stages; empty: all 1
+};
+
+struct TimelineEntry {
+  Action action;
+  double begin = 0;
+  double end = 0;
+};
+
+struct Simulation {
+  bool finished = false;
+  double makespan = 0;
+  double bubble = 0;  // share of all stages' time in which they do not compute
+  std::vector<std::vector<TimelineEntry>> timeline;  // per stage, in the order of its plan
+  std::vector<int> peak_slots;                       // per stage
+  std::string deadlock;                              // who waits for what; empty when finished
+};
+
+// The engine's rule: when an action starts, its own receive and that of the next action are posted. Receives wait for
+// their message; the rest takes its cost. Messages are matched by micro-batch.
+[[nodiscard]] Simulation simulate(const std::vector<Plan>& plans, Sends sends, const Costs& costs = {});
+
+}  // namespace cambium::schedule
