@@ -20,20 +20,31 @@ struct RawJson {
 
 class Value {
  public:
-  Value(bool value) : data_(value) {}                                  // NOLINT(google-explicit-constructor)
-  Value(double value) : data_(value) {}                                // NOLINT(google-explicit-constructor)
-  Value(float value) : data_(static_cast<double>(value)) {}            // NOLINT(google-explicit-constructor)
-  Value(const char* value) : data_(std::string(value)) {}              // NOLINT(google-explicit-constructor)
-  Value(std::string value) : data_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
-  Value(std::string_view value) : data_(std::string(value)) {}         // NOLINT(google-explicit-constructor)
-  Value(std::vector<std::string> value) : data_(std::move(value)) {}   // NOLINT(google-explicit-constructor)
-  Value(RawJson value) : data_(std::move(value)) {}                    // NOLINT(google-explicit-constructor)
+  Value(bool value) : data_(value) {}  // NOLINT(google-explicit-constructor)
+
+  Value(double value) : data_(value) {}  // NOLINT(google-explicit-constructor)
+
+  Value(float value) : data_(static_cast<double>(value)) {}  // NOLINT(google-explicit-constructor)
+
+  Value(const char* value) : data_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+
+  Value(std::string value) : data_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+
+  Value(std::string_view value)
+      : data_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+
+  Value(std::vector<std::string> value)
+      : data_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+
+  Value(RawJson value) : data_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
 
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  Value(T value) : data_(static_cast<std::int64_t>(value)) {}          // NOLINT(google-explicit-constructor)
 
-  using Data = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, RawJson>;
+  requires(!std::same_as<T, bool>) Value(T value)
+      : data_(static_cast<std::int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
+
+  using Data =
+      std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, RawJson>;
 
   [[nodiscard]] const Data& data() const {
     return data_;
@@ -47,6 +58,7 @@ class Value {
 class Fields {
  public:
   Fields() = default;
+
   Fields(std::initializer_list<std::pair<std::string, Value>> list) : list_(list) {}
 
   Fields& add(std::string key, Value value) {
@@ -67,8 +79,9 @@ class Fields {
   std::vector<std::pair<std::string, Value>> list_;
 };
 
-// One JSON object without a line break. Doubles have 17 significant digits, so that they read back with the same bits,
-// in every locale; a whole double keeps its ".0". What JSON cannot say becomes null and is named by a second field:
+// One JSON object without a line break. Doubles have 17 significant digits, so that they read back
+// with the same bits, in every locale; a whole double keeps its ".0". What JSON cannot say becomes
+// null and is named by a second field:
 // {"loss":null,"loss_text":"nan"} (nan, inf, -inf). Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string to_json(const Fields& fields);
 

@@ -37,18 +37,18 @@ struct ProgressUpdate {
 };
 
 struct ProgressOptions {
-  int file = 1;             // the descriptor written to
-  bool live = false;        // one line, rewritten; see is_terminal
+  int file = 1;       // the descriptor written to
+  bool live = false;  // one line, rewritten; see is_terminal
   int attempt = 1;
-  double every_seconds = 10;  // plain lines: at most one in this time …
-  dim_t every_steps = 0;      // … or one each so many steps; 0: by time only
+  double every_seconds = 10;      // plain lines: at most one in this time …
+  dim_t every_steps = 0;          // … or one each so many steps; 0: by time only
   std::function<double()> clock;  // seconds; empty: the steady clock. For tests
 };
 
 [[nodiscard]] bool is_terminal(int file);
 
-// Never reads stdin, never throws, never stops the run: when the descriptor is closed or its reader is gone, it falls
-// silent, and SIGPIPE is not delivered.
+// Never reads stdin, never throws, never stops the run: when the descriptor is closed or its reader
+// is gone, it falls silent, and SIGPIPE is not delivered.
 class Progress {
  public:
   explicit Progress(ProgressOptions options);
@@ -80,8 +80,8 @@ class Progress {
   bool broken_ = false;
 };
 
-// Opens /dev/null on the descriptors 0 to 2 that the caller left closed, so that no file of ours gets their number and is
-// written to by a message. For the first line of main.
+// Opens /dev/null on the descriptors 0 to 2 that the caller left closed, so that no file of ours
+// gets their number and is written to by a message. For the first line of main.
 void open_missing_standard_files();
 
 }  // namespace cambium::metrics

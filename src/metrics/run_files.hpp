@@ -1,5 +1,5 @@
-// metrics/run_files.hpp — small JSON files of a run directory that are written whole: timeline.json, ranks.json.
-// SPDX-License-Identifier: Apache-2.0
+// metrics/run_files.hpp — small JSON files of a run directory that are written whole:
+// timeline.json, ranks.json. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -27,9 +27,12 @@ struct RankTimeline {
 };
 
 // RUN/timeline.json: the actions of one traced step on every rank. Throws Error(storage).
-void write_timeline(const std::filesystem::path& run, dim_t step, const std::vector<RankTimeline>& ranks);
+void write_timeline(const std::filesystem::path& run,
+                    dim_t step,
+                    const std::vector<RankTimeline>& ranks);
 
-// RUN/ranks.json: one object per rank: rank, host, parameter_bytes, product_flops, bytes_sent, …. Throws Error(storage).
+// RUN/ranks.json: one object per rank: rank, host, parameter_bytes, product_flops, bytes_sent, ….
+// Throws Error(storage).
 void write_ranks(const std::filesystem::path& run, const std::vector<Fields>& ranks);
 
 }  // namespace cambium::metrics

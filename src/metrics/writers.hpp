@@ -1,6 +1,6 @@
-// metrics/writers.hpp — the line files of a run directory: metrics.jsonl, events.jsonl, journal.jsonl.
-// One rank (0) owns them. Each line is one write(2) and one JSON object; formats: src/metrics/README.md.
-// SPDX-License-Identifier: Apache-2.0
+// metrics/writers.hpp — the line files of a run directory: metrics.jsonl, events.jsonl,
+// journal.jsonl. One rank (0) owns them. Each line is one write(2) and one JSON object; formats:
+// src/metrics/README.md. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -16,16 +16,16 @@ namespace cambium::metrics {
 // metrics.jsonl: one object a step.
 class MetricsWriter {
  public:
-  // Appends to RUN/metrics.jsonl. A last line that a kill left without its end is moved to RUN/attempt-N/metrics.jsonl.
-  // Throws Error(storage).
+  // Appends to RUN/metrics.jsonl. A last line that a kill left without its end is moved to
+  // RUN/attempt-N/metrics.jsonl. Throws Error(storage).
   MetricsWriter(std::filesystem::path run, int attempt);
 
   // {"attempt":N, …fields…}. Throws Error(storage).
   void write(const Fields& fields);
 
   // A restart from the checkpoint of `step`: lines behind it (and lines that are no JSON) move to
-  // ATTEMPT_FOLDER/metrics.jsonl, which is written before metrics.jsonl is replaced, so that a kill loses nothing.
-  // Returns the number of lines moved. Throws Error(storage).
+  // ATTEMPT_FOLDER/metrics.jsonl, which is written before metrics.jsonl is replaced, so that a kill
+  // loses nothing. Returns the number of lines moved. Throws Error(storage).
   dim_t cut_after(dim_t step, const std::filesystem::path& attempt_folder);
 
  private:
@@ -59,17 +59,20 @@ struct JournalEntry {
   [[nodiscard]] bool has(std::string_view key) const;
 };
 
-// journal.jsonl: written and fsynced before the decision takes effect. A line without its end was never decided.
+// journal.jsonl: written and fsynced before the decision takes effect. A line without its end was
+// never decided.
 class Journal {
  public:
   // Cuts off a last line without its end. Throws Error(storage).
   Journal(std::filesystem::path run, int attempt);
 
-  // {"attempt":N,"step":S,"decision":DECISION, …fields…}; on the disk when this returns. Throws Error(storage).
+  // {"attempt":N,"step":S,"decision":DECISION, …fields…}; on the disk when this returns. Throws
+  // Error(storage).
   void write(dim_t step, std::string_view decision, const Fields& fields = {});
 
-  // All decisions of RUN/journal.jsonl in order; none when there is no file. A last line without its end is not one.
-  // Throws Error(bad_input) with file and line for any other line that is not a decision.
+  // All decisions of RUN/journal.jsonl in order; none when there is no file. A last line without
+  // its end is not one. Throws Error(bad_input) with file and line for any other line that is not a
+  // decision.
   [[nodiscard]] static std::vector<JournalEntry> read(const std::filesystem::path& run);
 
  private:

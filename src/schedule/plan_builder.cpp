@@ -49,7 +49,8 @@ void PlanBuilder::backward(dim_t micro_batch) {
 }
 
 Plan PlanBuilder::finish() {
-  const std::vector<Range> lives = lifetimes(plan_, static_cast<dim_t>(shape_.micro_batches.size()));
+  const std::vector<Range> lives =
+      lifetimes(plan_, static_cast<dim_t>(shape_.micro_batches.size()));
   std::vector<int> slot(lives.size(), -1);
   std::vector<int> input(lives.size(), -1);
   std::vector<dim_t> slots_busy;

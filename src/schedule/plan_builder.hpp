@@ -1,5 +1,5 @@
-// schedule/plan_builder.hpp — turns "forward of 3, backward of 1" into actions with messages, slots and buffers.
-// SPDX-License-Identifier: Apache-2.0
+// schedule/plan_builder.hpp — turns "forward of 3, backward of 1" into actions with messages, slots
+// and buffers. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "schedule/schedule.hpp"
@@ -27,7 +27,8 @@ class PlanBuilder {
   Plan plan_;
 };
 
-// From the first action of a micro-batch to its last, as indices into the plan; [0, 0) where it does not occur.
+// From the first action of a micro-batch to its last, as indices into the plan; [0, 0) where it
+// does not occur.
 [[nodiscard]] std::vector<Range> lifetimes(const Plan& plan, dim_t micro_batches);
 
 }  // namespace cambium::schedule

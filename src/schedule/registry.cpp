@@ -26,26 +26,27 @@ const Entry& find_entry(std::string_view name) {
       return entry;
     }
   }
-  throw Error(Code::usage,
-              fmt::format("schedule: expected one of {}, got '{}'",
-                          fmt::join(schedule_names(), ", "),
-                          name));
+  throw Error(
+      Code::usage,
+      fmt::format(
+          "schedule: expected one of {}, got '{}'", fmt::join(schedule_names(), ", "), name));
 }
 
 void check_shape(std::string_view name, const ScheduleShape& shape, int stage) {
   if (shape.stages < 1) {
-    throw Error(Code::usage, fmt::format("schedule: stages: expected at least 1, got {}", shape.stages));
+    throw Error(Code::usage,
+                fmt::format("schedule: stages: expected at least 1, got {}", shape.stages));
   }
   if (stage < 0 || stage >= shape.stages) {
-    throw Error(
-        Code::usage,
-        fmt::format("schedule: stage: expected 0 to {}, got {}", shape.stages - 1, stage));
+    throw Error(Code::usage,
+                fmt::format("schedule: stage: expected 0 to {}, got {}", shape.stages - 1, stage));
   }
   if (shape.virtual_stages != 1) {
-    throw Error(Code::usage,
-                fmt::format("schedule: virtual_stages: {} has one chunk of layers per stage, got {}",
-                            name,
-                            shape.virtual_stages));
+    throw Error(
+        Code::usage,
+        fmt::format("schedule: virtual_stages: {} has one chunk of layers per stage, got {}",
+                    name,
+                    shape.virtual_stages));
   }
 }
 

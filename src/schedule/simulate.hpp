@@ -1,5 +1,5 @@
-// schedule/simulate.hpp — runs the plans of all stages on paper: does it end, how long does it take, where does it wait?
-// SPDX-License-Identifier: Apache-2.0
+// schedule/simulate.hpp — runs the plans of all stages on paper: does it end, how long does it
+// take, where does it wait? SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace cambium::schedule {
 
-// buffered: a send returns at once. rendezvous: it returns when the receiver has posted the matching receive, which is
-// stricter than the engine's MPI_Isend; a plan that ends under both ends under every message-size threshold of MPI.
+// buffered: a send returns at once. rendezvous: it returns when the receiver has posted the
+// matching receive, which is stricter than the engine's MPI_Isend; a plan that ends under both ends
+// under every message-size threshold of MPI.
 enum class Sends { buffered, rendezvous };
 
 // Seconds, or any other unit, per action.
@@ -37,8 +38,10 @@ struct Simulation {
   std::string deadlock;                              // who waits for what; empty when finished
 };
 
-// The engine's rule: when an action starts, its own receive and that of the next action are posted. Receives wait for
-// their message; the rest takes its cost. Messages are matched by micro-batch.
-[[nodiscard]] Simulation simulate(const std::vector<Plan>& plans, Sends sends, const Costs& costs = {});
+// The engine's rule: when an action starts, its own receive and that of the next action are posted.
+// Receives wait for their message; the rest takes its cost. Messages are matched by micro-batch.
+[[nodiscard]] Simulation simulate(const std::vector<Plan>& plans,
+                                  Sends sends,
+                                  const Costs& costs = {});
 
 }  // namespace cambium::schedule

@@ -6,9 +6,10 @@
 
 namespace cambium::schedule {
 
-// The backward of micro-batch j comes after the forward of j + (stages - stage - 1), or after the last forward: by then
-// the wave of j has been at the last stage and is back. Forward-only micro-batches are waves without a way back; they
-// keep their place, so that the stages stay in step and no stage ever holds more than stages - stage.
+// The backward of micro-batch j comes after the forward of j + (stages - stage - 1), or after the
+// last forward: by then the wave of j has been at the last stage and is back. Forward-only
+// micro-batches are waves without a way back; they keep their place, so that the stages stay in
+// step and no stage ever holds more than stages - stage.
 Plan plan_1f1b(const ScheduleShape& shape, int stage) {
   const auto count = static_cast<dim_t>(shape.micro_batches.size());
   const dim_t ahead = shape.stages - stage - 1;

@@ -10,7 +10,8 @@ namespace cambium::schedule {
 [[nodiscard]] Plan plan_gpipe(const ScheduleShape& shape, int stage);
 [[nodiscard]] int promise_gpipe(const ScheduleShape& shape, int stage);
 
-// After the first stages - stage - 1 forwards, one forward, one backward. Holds at most stages - stage micro-batches.
+// After the first stages - stage - 1 forwards, one forward, one backward. Holds at most stages -
+// stage micro-batches.
 [[nodiscard]] Plan plan_1f1b(const ScheduleShape& shape, int stage);
 [[nodiscard]] int promise_1f1b(const ScheduleShape& shape, int stage);
 
