@@ -94,6 +94,23 @@ LocalSum plan_local_sum(const SumTree& tree, Range held) {
   return plan;
 }
 
+ResidentSum plan_resident_sum(const SumTree& tree, Range held) {
+  ResidentSum plan;
+  const std::function<dim_t(dim_t)> fold = [&](dim_t id) -> dim_t {
+    const SumTree::Node& n = tree.node(id);
+    if (n.left < 0) {
+      return id - held.begin;
+    }
+    const dim_t left = fold(n.left);
+    plan.steps.push_back({left, fold(n.right)});
+    return left;
+  };
+  for (const dim_t id : tree.maximal_subtrees(held)) {
+    plan.node_slot.push_back(fold(id));
+  }
+  return plan;
+}
+
 GlobalSum plan_global_sum(const SumTree& tree, const std::vector<Range>& held_by_rank) {
   GlobalSum plan;
   std::map<dim_t, dim_t> slot_of;

@@ -62,6 +62,15 @@ struct LocalSum {
 
 [[nodiscard]] LocalSum plan_local_sum(const SumTree& tree, Range held);
 
+// The same where all held leaves already stand in slots 0 … held.size()-1. The j-th maximal subtree ends in the slot of
+// its first leaf.
+struct ResidentSum {
+  std::vector<AddStep> steps;
+  std::vector<dim_t> node_slot;
+};
+
+[[nodiscard]] ResidentSum plan_resident_sum(const SumTree& tree, Range held);
+
 // Sums the maximal subtrees of all ranks. Slot order: the ranks ascending, each with its maximal subtrees ascending
 // (so by first leaf when the ranks' ranges ascend). After the steps slot 0 holds the total.
 struct GlobalSum {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/gated_block.hpp"
+
+#include "kernels/activation.hpp"
+#include "kernels/rms_norm.hpp"
+#include "layers/memory_plan.hpp"
+
+namespace cambium::layers {
+namespace {
+
+enum : dim_t { kNorm = 0, kA = 1, kB = 2, kGate = 3 };
+
+}  // namespace
+
+GatedBlock::GatedBlock(const model::InsertedBlock& spec, Bucket& bucket, TensorContext& context, Arena& activations)
+    : spec_(spec), bucket_(bucket), context_(context) {
+  const dim_t d = context.shape.hidden;
+  dz_.resize(static_cast<std::size_t>(context.shards().size()));
+  MemoryPlan plan(context.shape.dtype);
+  plan.add(dr_full_, context.rows(), d);
+  plan.add(dh_, context.stream_rows().size(), d);
+  plan.add(gate_row_, 1, d);
+  for (dim_t i = 0; i < context.shards().size(); ++i) {
+    plan.add(dz_[static_cast<std::size_t>(i)], context.rows(), part(kA, i).rows.size());
+  }
+  gradients_ = plan.allocate(activations);
+}
+
+GatedBlock::Saved GatedBlock::make_saved(Arena& activations) const {
+  auto& self = const_cast<GatedBlock&>(*this);
+  Saved saved;
+  const auto n = static_cast<std::size_t>(context_.shards().size());
+  const dim_t d = context_.shape.hidden;
+  saved.z.resize(n);
+  saved.s.resize(n);
+  MemoryPlan plan(context_.shape.dtype);
+  plan.add(saved.inv_rms, 1, context_.stream_rows().size());
+  plan.add(saved.h, context_.rows(), d);
+  for (std::size_t i = 0; i < n; ++i) {
+    const dim_t width = self.part(kA, static_cast<dim_t>(i)).rows.size();
+    plan.add(saved.z[i], context_.rows(), width);
+    plan.add(saved.s[i], context_.rows(), width);
+  }
+  plan.add(saved.r, context_.stream_rows().size(), d);
+  plan.add(saved.y, context_.stream_rows().size(), d);
+  saved.memory = plan.allocate(activations);
+  return saved;
+}
+
+Part& GatedBlock::part(dim_t k, dim_t i) {
+  return bucket_.part(k, context_.shards().begin + i);
+}
+
+bool GatedBlock::is_closed() const {
+  return bucket_.part(kGate, 0).updates == 0;
+}
+
+View GatedBlock::forward(View x, Saved& saved, Mode mode) {
+  if (is_closed() && mode == Mode::forward_only) {
+    return x;
+  }
+  Stream& stream = context_.stream;
+  saved.x = x;
+  kernels::rms_norm_forward(stream,
+                            {.x = x,
+                             .gain = part(kNorm, 0).weight.plain,
+                             .y = saved.h.slice_rows(context_.stream_rows()),
+                             .inv_rms = saved.inv_rms,
+                             .width = spec_.norm_width,
+                             .eps = spec_.norm_eps});
+  context_.gather(saved.h);
+  std::vector<kernels::Weight> b;
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    kernels::product_forward(stream, {.x = saved.h, .w = part(kA, i).weight, .y = saved.z[at], .residual = {}});
+    kernels::silu_forward(stream, {.x = saved.z[at], .y = saved.s[at]});
+    b.push_back(part(kB, i).weight);
+  }
+  context_.row_parallel(saved.s, b, {}, saved.r);
+  if (is_closed()) {
+    return x;
+  }
+  const View gate = part(kGate, 0).weight.plain;
+  if (gate.cols == 1) {
+    spread_scalar(gate, gate_row_);
+  }
+  kernels::gated_residual_forward(
+      stream, {.x = x, .r = saved.r, .gate = gate.cols == 1 ? gate_row_ : gate, .y = saved.y});
+  return saved.y;
+}
+
+void GatedBlock::fold_gate_gradient(View dy, const Saved& saved) {
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    const Range rows = context_.slice_in_stream(context_.shards().begin + i);
+    if (rows.size() > 0) {
+      kernels::gated_residual_backward_weight(context_.stream,
+                                              {.dy = dy.slice_rows(rows),
+                                               .r = saved.r.slice_rows(rows),
+                                               .dgate = bucket_.leaf(0, part(kGate, 0), i)});
+    }
+  }
+}
+
+void GatedBlock::backward_input(View dy, Saved& saved, View dx) {
+  Stream& stream = context_.stream;
+  fold_gate_gradient(dy, saved);
+  is_branch_live_ = !is_closed();
+  if (!is_branch_live_) {  // the branch has no part in the function yet: its gradients are zeros, dx is dy
+    kernels::copy(stream, dy, dx);
+    return;
+  }
+  const View gate = part(kGate, 0).weight.plain;
+  kernels::gated_residual_backward_input(stream,
+                                         {.dy = dy,
+                                          .gate = gate.cols == 1 ? gate_row_ : gate,
+                                          .dr = dr_full_.slice_rows(context_.stream_rows())});
+  context_.gather(dr_full_);
+  context_.sum_over_shards(dh_, {}, [&](dim_t i, View leaf) {
+    const auto at = static_cast<std::size_t>(i);
+    kernels::product_backward_input(stream, {.dy = dr_full_, .w = part(kB, i).weight, .dx = dz_[at]});
+    kernels::silu_backward(stream, {.dy = dz_[at], .x = saved.z[at], .dx = dz_[at]});
+    kernels::product_backward_input(stream, {.dy = dz_[at], .w = part(kA, i).weight, .dx = leaf});
+  });
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    const Range rows = context_.slice_in_stream(context_.shards().begin + i);
+    if (rows.size() > 0) {
+      kernels::rms_norm_backward_weight(stream,
+                                        {.dy = dh_.slice_rows(rows),
+                                         .x = saved.x.slice_rows(rows),
+                                         .inv_rms = saved.inv_rms.slice_cols(rows),
+                                         .dgain = bucket_.leaf(0, part(kNorm, 0), i)});
+    }
+  }
+  kernels::rms_norm_backward_input(stream,
+                                   {.dy = dh_,
+                                    .x = saved.x,
+                                    .gain = part(kNorm, 0).weight.plain,
+                                    .inv_rms = saved.inv_rms,
+                                    .residual = dy,
+                                    .dx = dx,
+                                    .width = spec_.norm_width});
+}
+
+void GatedBlock::backward_weight(Saved& saved) {
+  if (!is_branch_live_) {
+    return;
+  }
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    Part& a = part(kA, i);
+    Part& b = part(kB, i);
+    kernels::product_backward_weight(
+        context_.stream,
+        {.dy = dr_full_, .x = saved.s[at], .dw = bucket_.gradient(0, b), .accumulate = bucket_.touch(0, b)});
+    kernels::product_backward_weight(
+        context_.stream,
+        {.dy = dz_[at], .x = saved.h, .dw = bucket_.gradient(0, a), .accumulate = bucket_.touch(0, a)});
+  }
+}
+
+}  // namespace cambium::layers
