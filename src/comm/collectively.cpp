@@ -15,7 +15,8 @@ std::pair<Code, std::string> describe_current_exception(const std::string& what)
   } catch (const Error& e) {
     return {e.code(), e.what()};
   } catch (const std::bad_alloc&) {
-    return {Code::does_not_fit, what + ": out of memory; use more ranks or a smaller micro_batch_size"};
+    return {Code::does_not_fit,
+            what + ": out of memory; use more ranks or a smaller micro_batch_size"};
   } catch (const std::exception& e) {
     return {Code::bug, what + ": unexpected exception: " + e.what()};
   } catch (...) {
@@ -25,7 +26,9 @@ std::pair<Code, std::string> describe_current_exception(const std::string& what)
 
 }  // namespace detail
 
-void agree(Group& group, const std::string& what, const std::optional<std::pair<Code, std::string>>& failure) {
+void agree(Group& group,
+           const std::string& what,
+           const std::optional<std::pair<Code, std::string>>& failure) {
   std::int64_t failed = failure ? group.rank() : group.size();
   try {
     group.all_reduce(std::span(&failed, 1), Reduce::min);

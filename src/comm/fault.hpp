@@ -1,4 +1,5 @@
-// comm/fault.hpp — of the ranks that fail alone, one speaks. Needs no MPI; comm::raise_fault adds the MPI_Abort.
+// comm/fault.hpp — of the ranks that fail alone, one speaks. Needs no MPI; comm::raise_fault adds
+// the MPI_Abort.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +11,9 @@ namespace cambium::comm {
 
 enum class Claim : std::uint8_t { won, lost };
 
-// Creates FAULT in `attempt_folder` with O_CREAT | O_EXCL. The winner writes `text` there and, as one line, to stderr.
-// An empty, absent or unwritable folder cannot elect: then every caller wins. Never throws, allocates little.
+// Creates FAULT in `attempt_folder` with O_CREAT | O_EXCL. The winner writes `text` there and, as
+// one line, to stderr. An empty, absent or unwritable folder cannot elect: then every caller wins.
+// Never throws, allocates little.
 Claim claim_fault(const std::filesystem::path& attempt_folder, const std::string& text) noexcept;
 
 // What a loser does: gives the winner time to end the run, then ends the process itself.

@@ -1,6 +1,7 @@
-// comm/group.hpp — the ranks that do something together. One rank is a group too: every call is then the identity.
-// Functions that are collective take a Group& first; a function without one is local (src/comm/README.md has the table).
-// Throws: Error(comm) naming the call, the group and the MPI error text.
+// comm/group.hpp — the ranks that do something together. One rank is a group too: every call is
+// then the identity. Functions that are collective take a Group& first; a function without one is
+// local (src/comm/README.md has the table). Throws: Error(comm) naming the call, the group and the
+// MPI error text.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,6 +28,7 @@ class Request {
   };
 
   Request() = default;
+
   explicit Request(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
   void wait() {
@@ -55,9 +57,11 @@ class Group {
 
   virtual void barrier() = 0;
   virtual void broadcast(void* data, std::size_t bytes, int root) = 0;
-  // Rank r contributes bytes_by_rank[r] bytes; they stand one after the other in `received` on every rank.
-  // `sent` may be the own place inside `received`.
-  virtual void all_gather(const void* sent, std::span<const std::size_t> bytes_by_rank, void* received) = 0;
+  // Rank r contributes bytes_by_rank[r] bytes; they stand one after the other in `received` on
+  // every rank. `sent` may be the own place inside `received`.
+  virtual void all_gather(const void* sent,
+                          std::span<const std::size_t> bytes_by_rank,
+                          void* received) = 0;
   // Rank r gets sent[offset[r] … + bytes[r]); the parts received stand one after the other by rank.
   virtual void all_to_all(const void* sent,
                           std::span<const std::size_t> sent_offsets,
@@ -68,7 +72,8 @@ class Group {
   virtual void all_reduce(std::span<std::int64_t> values, Reduce op) = 0;
   virtual void all_reduce(std::span<double> values, Reduce op) = 0;
   virtual void all_reduce(std::span<float> values, Reduce op) = 0;
-  // Bitwise or of whole 32-bit words, in place: joins parts of which all but one are zero without touching a bit.
+  // Bitwise or of whole 32-bit words, in place: joins parts of which all but one are zero without
+  // touching a bit.
   virtual void all_reduce_or(std::span<std::uint32_t> words) = 0;
   // Point to point. Messages of one (peer, tag) arrive in order.
   [[nodiscard]] virtual Request send(const void* data, std::size_t bytes, int peer, int tag) = 0;

@@ -1,5 +1,6 @@
-// comm/launcher.hpp — what the environment says about who started this process. Pure: the environment is a function.
-// MPI's rank and size are the truth; these variables only decide whether to start MPI, and what to warn about.
+// comm/launcher.hpp — what the environment says about who started this process. Pure: the
+// environment is a function. MPI's rank and size are the truth; these variables only decide whether
+// to start MPI, and what to warn about.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,20 +19,26 @@ using Environment = std::function<const char*(const char* name)>;
 
 enum class MpiFamily { open_mpi, other };
 
-// True when a launcher that this MPI can talk to started the process. PMI_RANK alone (srun --mpi=pmi2) is none for
-// Open MPI, whose MPI_Init would end the process.
+// True when a launcher that this MPI can talk to started the process. PMI_RANK alone (srun
+// --mpi=pmi2) is none for Open MPI, whose MPI_Init would end the process.
 [[nodiscard]] bool has_launcher(const Environment& environment, MpiFamily family);
 
 // Ranks on this node, when the launcher says so.
 [[nodiscard]] std::optional<int> local_ranks(const Environment& environment);
 
-// True when this process was bound to cores of its own: a small affinity mask then says nothing about sharing.
+// True when this process was bound to cores of its own: a small affinity mask then says nothing
+// about sharing.
 [[nodiscard]] bool is_bound_by_launcher(const Environment& environment);
 
-// srun started several tasks, but each is a world of one rank: the text to refuse with (Code::usage).
-[[nodiscard]] std::optional<std::string> launcher_mismatch(const Environment& environment, int world_size);
+// srun started several tasks, but each is a world of one rank: the text to refuse with
+// (Code::usage).
+[[nodiscard]] std::optional<std::string> launcher_mismatch(const Environment& environment,
+                                                           int world_size);
 
-// One line per Slurm variable that is garbage or contradicts MPI, naming the variable and both values. For the log.
-[[nodiscard]] std::vector<std::string> launcher_warnings(const Environment& environment, int world_rank, int world_size);
+// One line per Slurm variable that is garbage or contradicts MPI, naming the variable and both
+// values. For the log.
+[[nodiscard]] std::vector<std::string> launcher_warnings(const Environment& environment,
+                                                         int world_rank,
+                                                         int world_size);
 
 }  // namespace cambium::comm

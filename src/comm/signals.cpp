@@ -24,6 +24,7 @@ StopSignals::StopSignals() {
   first_signal = 0;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction action {};
+
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;  // a read or a write under way goes on
     action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : remember_signal;
@@ -44,12 +45,18 @@ int StopSignals::pending() const {
 
 const char* name_of_signal(int signal) {
   switch (signal) {
-    case SIGTERM: return "SIGTERM";
-    case SIGUSR1: return "SIGUSR1";
-    case SIGUSR2: return "SIGUSR2";
-    case SIGINT: return "SIGINT";
-    case SIGPIPE: return "SIGPIPE";
-    default: return "signal";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGUSR1:
+      return "SIGUSR1";
+    case SIGUSR2:
+      return "SIGUSR2";
+    case SIGINT:
+      return "SIGINT";
+    case SIGPIPE:
+      return "SIGPIPE";
+    default:
+      return "signal";
   }
 }
 

@@ -1,4 +1,5 @@
-// comm/signals.hpp — requests to stop: SIGTERM, SIGUSR1 and SIGUSR2 set a flag that the end of a step reads.
+// comm/signals.hpp — requests to stop: SIGTERM, SIGUSR1 and SIGUSR2 set a flag that the end of a
+// step reads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,8 +8,9 @@
 
 namespace cambium::comm {
 
-// Installs the handlers, and ignores SIGPIPE (a closed stdout must not kill a save); the destructor restores what was.
-// One object at a time. The handlers only write a flag; the first signal is kept, repeats are ignored.
+// Installs the handlers, and ignores SIGPIPE (a closed stdout must not kill a save); the destructor
+// restores what was. One object at a time. The handlers only write a flag; the first signal is
+// kept, repeats are ignored.
 class StopSignals {
  public:
   StopSignals();

@@ -1,6 +1,6 @@
-// comm/topology.hpp — the logical mesh, the physical mesh, and this rank's place. Pure.
-// Rank order: tensor fastest, then data, then pipeline, so that a tensor group is a node's neighbours:
-// rank = (pipeline * data_size + data) * tensor_size + tensor.
+// comm/topology.hpp — the logical mesh, the physical mesh, and this rank's place. Pure. Rank order:
+// tensor fastest, then data, then pipeline, so that a tensor group is a node's neighbours: rank =
+// (pipeline * data_size + data) * tensor_size + tensor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,7 +41,8 @@ struct Coordinates {
 [[nodiscard]] Coordinates coordinates_of(const PhysicalMesh& mesh, int rank);
 [[nodiscard]] int rank_of(const PhysicalMesh& mesh, Coordinates c);
 
-// Throws Error(usage) when a physical size does not divide its logical one, naming the sizes that do.
+// Throws Error(usage) when a physical size does not divide its logical one, naming the sizes that
+// do.
 void check_mesh(const LogicalMesh& logical, const PhysicalMesh& physical);
 
 }  // namespace cambium::comm

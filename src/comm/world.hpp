@@ -20,8 +20,8 @@ struct MeshGroups {
   std::unique_ptr<Group> stage;     // same pipeline: tensor × data
 };
 
-// Starts MPI when a launcher started this process, else is a world of one rank without MPI_Init cost.
-// Not finalized while unwinding from an error that the other ranks do not know of.
+// Starts MPI when a launcher started this process, else is a world of one rank without MPI_Init
+// cost. Not finalized while unwinding from an error that the other ranks do not know of.
 class World {
  public:
   World(int* argc, char*** argv);
@@ -51,8 +51,11 @@ class World {
   std::unique_ptr<Impl> impl_;
 };
 
-// One rank fails alone, others may be blocked: the first rank to create FAULT in `attempt_folder` (may be empty) writes
-// `text` there and to stderr, then MPI_Abort(code); the others wait 10 s, then _exit(code). Never returns.
-[[noreturn]] void raise_fault(const std::filesystem::path& attempt_folder, Code code, const std::string& text);
+// One rank fails alone, others may be blocked: the first rank to create FAULT in `attempt_folder`
+// (may be empty) writes `text` there and to stderr, then MPI_Abort(code); the others wait 10 s,
+// then _exit(code). Never returns.
+[[noreturn]] void raise_fault(const std::filesystem::path& attempt_folder,
+                              Code code,
+                              const std::string& text);
 
 }  // namespace cambium::comm

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/launcher.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace cambium::comm {
+namespace {
+
+// Slurm's reserved step ids (batch, interactive, external step) start here.
+constexpr std::int64_t kReservedSteps = 0xfffffff0;
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<std::int64_t> number_of(const Environment& environment, const char* name) {
+  const char* text = environment(name);
+  return text == nullptr ? std::nullopt : whole_number(text);
+}
+
+// Entry `node` of Slurm's "4(x2),3", which means 4, 4, 3.
+std::optional<std::int64_t> tasks_of_node(std::string_view list, std::int64_t node) {
+  while (!list.empty()) {
+    const std::string_view item = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+    const std::size_t open = item.find("(x");
+    const auto tasks = whole_number(item.substr(0, open));
+    std::optional<std::int64_t> repeats = 1;
+    if (open != std::string_view::npos) {
+      if (item.back() != ')') {
+        return std::nullopt;
+      }
+      repeats = whole_number(item.substr(open + 2, item.size() - open - 3));
+    }
+    if (!tasks || !repeats) {
+      return std::nullopt;
+    }
+    if (node < *repeats) {
+      return tasks;
+    }
+    node -= *repeats;
+  }
+  return std::nullopt;
+}
+
+// Tasks of the srun step that this process is one of; none in a batch script, an interactive shell
+// or without Slurm.
+std::optional<std::int64_t> tasks_of_own_step(const Environment& environment) {
+  const auto task = number_of(environment, "SLURM_PROCID");
+  if (!task) {
+    return std::nullopt;
+  }
+  const auto step = number_of(environment, "SLURM_STEP_ID");
+  const char* kind = environment("ENVIRONMENT");
+  const bool is_batch_script = !step && kind != nullptr && std::string_view(kind) == "BATCH";
+  if (*task == 0 && (is_batch_script || (step && *step >= kReservedSteps))) {
+    return std::nullopt;
+  }
+  const auto tasks = number_of(environment, "SLURM_STEP_NUM_TASKS");
+  return tasks ? tasks : number_of(environment, "SLURM_NTASKS");
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) -> const char* { return std::getenv(name); };
+}
+
+bool has_launcher(const Environment& environment, MpiFamily family) {
+  if (environment("OMPI_COMM_WORLD_SIZE") != nullptr || environment("PMIX_RANK") != nullptr) {
+    return true;
+  }
+  return family == MpiFamily::other && environment("PMI_RANK") != nullptr;
+}
+
+std::optional<int> local_ranks(const Environment& environment) {
+  auto ranks = number_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (!ranks) {
+    const char* list = environment("SLURM_STEP_TASKS_PER_NODE");
+    if (list == nullptr) {
+      list = environment("SLURM_TASKS_PER_NODE");
+    }
+    if (list != nullptr) {
+      ranks = tasks_of_node(list, number_of(environment, "SLURM_NODEID").value_or(0));
+    }
+  }
+  if (!ranks) {
+    ranks = number_of(environment, "SLURM_NTASKS_PER_NODE");
+  }
+  if (!ranks || *ranks < 1 || *ranks > 1'000'000) {
+    return std::nullopt;
+  }
+  return static_cast<int>(*ranks);
+}
+
+bool is_bound_by_launcher(const Environment& environment) {
+  const char* open_mpi = environment("OMPI_MCA_orte_bound_at_launch");
+  if (open_mpi != nullptr && std::string_view(open_mpi) == "1") {
+    return true;
+  }
+  const char* slurm = environment("SLURM_CPU_BIND_TYPE");
+  return slurm != nullptr && *slurm != '\0' && std::string_view(slurm) != "none";
+}
+
+std::optional<std::string> launcher_mismatch(const Environment& environment, int world_size) {
+  if (world_size != 1 || environment("OMPI_COMM_WORLD_SIZE") != nullptr) {
+    return std::nullopt;  // several ranks, or an mpirun -n 1 within a job
+  }
+  const auto tasks = tasks_of_own_step(environment);
+  if (!tasks || *tasks <= 1) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "launcher: srun started {} tasks (SLURM_NTASKS), but MPI sees a world of 1 rank in each, so "
+      "all would write the "
+      "same files; start with srun --mpi=pmix (srun --mpi=list shows what there is) or with mpirun",
+      *tasks);
+}
+
+std::vector<std::string> launcher_warnings(const Environment& environment,
+                                           int world_rank,
+                                           int world_size) {
+  std::vector<std::string> lines;
+  for (const char* name :
+       {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_STEP_ID"}) {
+    const char* text = environment(name);
+    if (text != nullptr && !whole_number(text)) {
+      lines.push_back(fmt::format("{}=\"{}\" is not a number; ignored", name, text));
+    }
+  }
+  const auto tasks = tasks_of_own_step(environment);
+  if (!tasks || environment("OMPI_COMM_WORLD_LOCAL_SIZE") != nullptr) {
+    return lines;  // no srun step of our own, or mpirun's: its tasks are nodes' daemons
+  }
+  if (*tasks != world_size) {
+    lines.push_back(fmt::format(
+        "SLURM_NTASKS={} but the MPI world has {} ranks; MPI is believed", *tasks, world_size));
+  }
+  const auto task = number_of(environment, "SLURM_PROCID");
+  if (*tasks == world_size && task && *task != world_rank) {
+    lines.push_back(
+        fmt::format("SLURM_PROCID={} but the MPI rank is {}; MPI is believed", *task, world_rank));
+  }
+  return lines;
+}
+
+}  // namespace cambium::comm
