@@ -45,8 +45,8 @@ enum class MicroBatchKind { train, forward_only };
 
 struct ScheduleShape {
   int stages = 1;
-  std::vector<MicroBatchKind> micro_batches;  // in order
-  int virtual_stages = 1;                     // chunks of layers per stage
+  std::vector<MicroBatchKind> micro_batches = {};  // in order
+  int virtual_stages = 1;                          // chunks of layers per stage
 
   bool operator==(const ScheduleShape&) const = default;
 };

@@ -19,8 +19,9 @@ struct Costs {
   double forward = 1;
   double backward_input = 1;
   double backward_weight = 1;
-  double message = 0;               // from send to arrival
-  std::vector<double> stage_scale;  // factor on a stage's compute, for uneven stages; empty: all 1
+  double message = 0;  // from send to arrival
+  std::vector<double> stage_scale =
+      {};  // factor on a stage's compute, for uneven stages; empty: all 1
 };
 
 struct TimelineEntry {

@@ -1,0 +1,78 @@
+// The simulator on cases small enough to do by hand.
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule/simulate.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cambium::schedule {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Simulate, WaitsForMessagesAndCountsTheirTime) {
+  const std::vector<Plan> plans = plan_all_stages("gpipe", train_shape(2, 1));
+
+  // 0: F 0-1; 1: F 1.5-2.5, B 2.5-3.5, W 3.5-4.5; 0: B 4-5, W 5-6.
+  const Simulation result = simulate(plans, Sends::buffered, {.message = 0.5});
+
+  ASSERT_TRUE(result.finished);
+  EXPECT_DOUBLE_EQ(result.makespan, 6);
+  EXPECT_DOUBLE_EQ(result.bubble, 1 - 6.0 / 12.0);
+  EXPECT_DOUBLE_EQ(result.timeline[0].back().begin, 5);
+  EXPECT_EQ(result.timeline[1].front().action.kind, ActionKind::receive_activation);
+  EXPECT_DOUBLE_EQ(result.timeline[1].front().end, 1.5);
+}
+
+TEST(Simulate, ScalesUnevenStages) {
+  const std::vector<Plan> plans = plan_all_stages("1f1b", train_shape(1, 2));
+
+  EXPECT_DOUBLE_EQ(simulate(plans, Sends::buffered, {.stage_scale = {2.5}}).makespan, 15);
+}
+
+TEST(Simulate, ReportsThePeakSlotsOfEachStage) {
+  EXPECT_THAT(simulate(plan_all_stages("1f1b", train_shape(4, 8)), Sends::buffered).peak_slots,
+              ElementsAre(4, 3, 2, 1));
+}
+
+// Both stages send first and receive afterwards, and neither posts its receive in time.
+TEST(Simulate, FindsADeadlockThatOnlyRendezvousSendsHave) {
+  const Plan low = {{ActionKind::forward, 0, 0},
+                    {ActionKind::send_activation, 0, 0},
+                    {ActionKind::forward, 1, 1},
+                    {ActionKind::receive_gradient, 1, 1}};
+  const Plan high = {{ActionKind::send_gradient, 1, 1},
+                     {ActionKind::forward, 1, 1},
+                     {ActionKind::receive_activation, 0, 0}};
+
+  EXPECT_TRUE(simulate({low, high}, Sends::buffered).finished);
+  const Simulation result = simulate({low, high}, Sends::rendezvous);
+
+  EXPECT_FALSE(result.finished);
+  EXPECT_THAT(result.deadlock,
+              HasSubstr("stage 0 waits in send_activation of micro-batch 0 (action 1 of 4)"));
+  EXPECT_THAT(result.deadlock,
+              HasSubstr("stage 1 waits in send_gradient of micro-batch 1 (action 0 of 3)"));
+}
+
+TEST(Simulate, FindsAMessageThatNobodySends) {
+  const Simulation result =
+      simulate({{}, {{ActionKind::receive_activation, 0, 0}}}, Sends::buffered);
+
+  EXPECT_FALSE(result.finished);
+  EXPECT_THAT(result.deadlock, HasSubstr("receive_activation"));
+}
+
+// The price of the weight gradient: it follows the gradient's send, so the stage above does not
+// wait for it.
+TEST(Simulate, LetsTheWeightGradientOverlapWithTheStageBelow) {
+  for (int p = 2; p <= 8; ++p) {
+    const std::vector<Plan> plans = plan_all_stages("gpipe", train_shape(p, 8));
+
+    EXPECT_DOUBLE_EQ(simulate(plans, Sends::buffered).makespan, 8 * 3 + (p - 1) * 2) << "p " << p;
+  }
+}
+
+}  // namespace
+}  // namespace cambium::schedule
