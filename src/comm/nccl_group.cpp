@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <nccl.h>  // brings the CUDA runtime's types
-#include <numeric>
 #include <utility>
 #include <vector>
 
