@@ -1,6 +1,6 @@
-// kernels/product.hpp — matrix products whose bits do not depend on rows, columns, tile, threads, ISA or backend.
-// Source: design.md §1.1. fp32 and (reference only) f64.
-// Order:  each output element is one accumulator in the views' dtype, k ascending from +0, acc = fma(a[k], b[k], acc);
+// kernels/product.hpp — matrix products whose bits do not depend on rows, columns, tile, threads,
+// ISA or backend. Source: design.md §1.1. fp32 and (reference only) f64. Order:  each output
+// element is one accumulator in the views' dtype, k ascending from +0, acc = fma(a[k], b[k], acc);
 //         with Accumulate::yes the chain goes on from the value that stands in the output.
 // Cost:   2*M*N*K FLOPs, added to stream.counters().product_flops.
 // Throws: Error(bug) when shapes or dtypes disagree.
@@ -17,7 +17,8 @@ using device::View;
 
 enum class Accumulate { no, yes };
 
-// Columns of one packed panel, whatever the ISA: panel p holds columns 48p … 48p+47, k outermost, zeros beyond the edge.
+// Columns of one packed panel, whatever the ISA: panel p holds columns 48p … 48p+47, k outermost,
+// zeros beyond the edge.
 inline constexpr dim_t kPanelWidth = 48;
 
 // Elements of the packed form of a (columns, k) operand.
@@ -32,14 +33,16 @@ struct Weight {
   View transposed;  // 1 row of packed_elements(K, N): panels over K, for dx = dy W
 };
 
-// Fills `forward` and `transposed` from `plain`; an empty panel view is skipped. No-op on `reference`.
+// Fills `forward` and `transposed` from `plain`; an empty panel view is skipped. No-op on
+// `reference`.
 void pack_weight(Stream& stream, const Weight& w);
 
 struct ProductForward {
-  View x;         // (M, K)
-  Weight w;       // (N, K)
-  View y;         // (M, N); may not alias x
-  View residual;  // (M, N) or empty: added once to the finished accumulator (y = residual + x W^T); may alias y
+  View x;              // (M, K)
+  Weight w;            // (N, K)
+  View y;              // (M, N); may not alias x
+  View residual = {};  // (M, N) or empty: added once to the finished accumulator (y = residual + x
+                       // W^T); may alias y
   Accumulate accumulate = Accumulate::no;  // not together with residual
 };
 
@@ -47,9 +50,9 @@ struct ProductForward {
 void product_forward(Stream& stream, const ProductForward& a);
 
 struct ProductBackwardInput {
-  View dy;  // (M, N)
-  Weight w; // (N, K)
-  View dx;  // (M, K)
+  View dy;   // (M, N)
+  Weight w;  // (N, K)
+  View dx;   // (M, K)
   Accumulate accumulate = Accumulate::no;
 };
 

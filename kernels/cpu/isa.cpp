@@ -3,9 +3,8 @@
 #include "kernels/cpu/isa.hpp"
 
 #include <atomic>
-#include <string>
-
 #include <hwy/targets.h>
+#include <string>
 
 #include "base/error.hpp"
 
@@ -39,9 +38,12 @@ std::atomic<Isa> selected{Isa::automatic};
 
 const char* name_of(Isa isa) {
   switch (isa) {
-    case Isa::automatic: return "auto";
-    case Isa::avx2: return "avx2";
-    case Isa::avx512: return "avx512";
+    case Isa::automatic:
+      return "auto";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
   }
   return "?";
 }
@@ -71,8 +73,9 @@ Isa active_isa() {
     return isa;
   }
   if (!has_cpu_backend()) {
-    throw Error(Code::usage,
-                "backend cpu: needs AVX2 and FMA, this machine lacks them; use run.device: reference");
+    throw Error(
+        Code::usage,
+        "backend cpu: needs AVX2 and FMA, this machine lacks them; use run.device: reference");
   }
   return best();
 }

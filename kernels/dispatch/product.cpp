@@ -1,8 +1,8 @@
-// kernels/dispatch/product.cpp — checks shapes once for all backends, counts, and calls the stream's backend.
-// SPDX-License-Identifier: Apache-2.0
+// kernels/dispatch/product.cpp — checks shapes once for all backends, counts, and calls the
+// stream's backend. SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/product.hpp"
 
-#include <string>
+#include <fmt/core.h>
 
 namespace cambium::kernels {
 namespace {
@@ -10,35 +10,38 @@ namespace {
 using device::Backend;
 using device::DType;
 
-std::string text_of(const View& v) {
-  return "(" + std::to_string(v.rows) + ", " + std::to_string(v.cols) + ")";
-}
-
 void check_shape(const char* what, const View& v, dim_t rows, dim_t cols, DType dtype) {
-  CAMBIUM_CHECK(v.rows == rows && v.cols == cols,
-                std::string(what) + ": expected (" + std::to_string(rows) + ", " +
-                    std::to_string(cols) + "), got " + text_of(v));
-  CAMBIUM_CHECK(v.dtype == dtype, std::string(what) + ": another dtype than its partners");
-  CAMBIUM_CHECK(v.rows <= 1 || v.stride >= v.cols, std::string(what) + ": rows overlap");
+  CAMBIUM_CHECK(
+      v.rows == rows && v.cols == cols,
+      fmt::format("{}: expected ({}, {}), got ({}, {})", what, rows, cols, v.rows, v.cols));
+  CAMBIUM_CHECK(v.dtype == dtype, fmt::format("{}: another dtype than its partners", what));
+  CAMBIUM_CHECK(v.rows <= 1 || v.stride >= v.cols, fmt::format("{}: rows overlap", what));
 }
 
 void check_dtype(const Stream& stream, DType dtype) {
-  const bool fits = dtype == DType::f32 ||
-                    (dtype == DType::f64 && stream.backend() == Backend::reference);
-  CAMBIUM_CHECK(fits, std::string("products on ") + name_of(stream.backend()) + ": no such dtype");
+  const bool fits =
+      dtype == DType::f32 || (dtype == DType::f64 && stream.backend() == Backend::reference);
+  CAMBIUM_CHECK(
+      fits, fmt::format("products on {}: f32 only (f64 on reference)", name_of(stream.backend())));
 }
 
 // The panels of a (columns, k) operand, which only `cpu` reads.
 void check_panels(const char* what, const View& panels, dim_t columns, dim_t k) {
   CAMBIUM_CHECK(panels.dtype == DType::f32 && panels.size() == packed_elements(columns, k) &&
                     panels.is_contiguous(),
-                std::string(what) + ": not the panels of this weight, got " + text_of(panels));
+                fmt::format("{}: expected the f32 panels of {} columns and {} sums, got ({}, {})",
+                            what,
+                            columns,
+                            k,
+                            panels.rows,
+                            panels.cols));
 }
 
 [[noreturn]] void throw_no_backend(Backend backend) {
-  throw Error(Code::usage,
-              std::string("products: backend ") + name_of(backend) +
-                  " is not in this build; use run.device: cpu or reference");
+  throw Error(
+      Code::usage,
+      fmt::format("products: backend {} is not in this build; use run.device: cpu or reference",
+                  name_of(backend)));
 }
 
 void count(Stream& stream, dim_t m, dim_t n, dim_t k) {
@@ -83,7 +86,8 @@ void product_forward(Stream& stream, const ProductForward& a) {
     case Backend::cpu:
       check_panels("product_forward: w.forward", a.w.forward, n, k);
       return cpu::product_forward(stream, a);
-    case Backend::cuda: break;
+    case Backend::cuda:
+      break;
   }
   throw_no_backend(stream.backend());
 }
@@ -103,7 +107,8 @@ void product_backward_input(Stream& stream, const ProductBackwardInput& a) {
     case Backend::cpu:
       check_panels("product_backward_input: w.transposed", a.w.transposed, k, n);
       return cpu::product_backward_input(stream, a);
-    case Backend::cuda: break;
+    case Backend::cuda:
+      break;
   }
   throw_no_backend(stream.backend());
 }
@@ -118,9 +123,12 @@ void product_backward_weight(Stream& stream, const ProductBackwardWeight& a) {
   check_shape("product_backward_weight: dw", a.dw, n, k, dtype);
   count(stream, m, n, k);
   switch (stream.backend()) {
-    case Backend::reference: return reference::product_backward_weight(stream, a);
-    case Backend::cpu: return cpu::product_backward_weight(stream, a);
-    case Backend::cuda: break;
+    case Backend::reference:
+      return reference::product_backward_weight(stream, a);
+    case Backend::cpu:
+      return cpu::product_backward_weight(stream, a);
+    case Backend::cuda:
+      break;
   }
   throw_no_backend(stream.backend());
 }

@@ -1,0 +1,99 @@
+// kernels/cpu/product_tile_avx2.cpp — 4 x 24 tile on half a panel: 12 accumulators, 3 vectors of B,
+// 1 of A. SPDX-License-Identifier: Apache-2.0
+#include <immintrin.h>
+
+#include "kernels/cpu/product_tile.hpp"
+
+#define CAMBIUM_TARGET_AVX2 __attribute__((target("avx2,fma")))
+
+namespace cambium::kernels::cpu {
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int kRows = 4;
+constexpr int kColumns = 24;
+constexpr dim_t kPrefetchSteps = 8;
+
+// All ones in the lanes of vector v that lie inside `columns`.
+CAMBIUM_TARGET_AVX2 inline __m256i lanes_inside(int columns, int v) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(columns - v * kLanes), lane);
+}
+
+template <int R, int V>
+CAMBIUM_TARGET_AVX2 void tile(
+    dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
+  const __m256i edge = lanes_inside(columns, V - 1);
+  __m256 acc[R][V];
+#pragma GCC unroll 4
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 3
+    for (int v = 0; v < V; ++v) {
+      acc[i][v] = _mm256_setzero_ps();
+      if (o.start != nullptr) {
+        const float* from = o.start + i * o.start_stride + v * kLanes;
+        acc[i][v] = v + 1 < V ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, edge);
+      }
+    }
+  }
+  for (dim_t s = 0; s < sum; ++s) {
+    __m256 column[V];
+#pragma GCC unroll 3
+    for (int v = 0; v < V; ++v) {
+      column[v] = _mm256_loadu_ps(b + v * kLanes);
+    }
+    _mm_prefetch(reinterpret_cast<const char*>(b + kPrefetchSteps * kPanelWidth), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(b + kPrefetchSteps * kPanelWidth + 16), _MM_HINT_T0);
+#pragma GCC unroll 4
+    for (int i = 0; i < R; ++i) {
+      const __m256 row = _mm256_broadcast_ss(a + i);
+#pragma GCC unroll 3
+      for (int v = 0; v < V; ++v) {
+        acc[i][v] = _mm256_fmadd_ps(row, column[v], acc[i][v]);
+      }
+    }
+    a += R;
+    b += kPanelWidth;
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 3
+    for (int v = 0; v < V; ++v) {
+      __m256 value = acc[i][v];
+      float* to = o.out + i * o.out_stride + v * kLanes;
+      if (o.add != nullptr) {
+        const float* add = o.add + i * o.add_stride + v * kLanes;
+        value =
+            _mm256_add_ps(v + 1 < V ? _mm256_loadu_ps(add) : _mm256_maskload_ps(add, edge), value);
+      }
+      if (v + 1 < V) {
+        _mm256_storeu_ps(to, value);
+      } else {
+        _mm256_maskstore_ps(to, edge, value);
+      }
+    }
+  }
+}
+
+template <int R>
+void tile_rows(dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
+  if (columns > 2 * kLanes) {
+    tile<R, 3>(sum, a, b, columns, o);
+  } else if (columns > kLanes) {
+    tile<R, 2>(sum, a, b, columns, o);
+  } else {
+    tile<R, 1>(sum, a, b, columns, o);
+  }
+}
+
+constexpr TileFunction kFunctions[kRows] = {tile_rows<1>, tile_rows<2>, tile_rows<3>, tile_rows<4>};
+
+}  // namespace
+
+const TileKernel& tile_avx2() {
+  static_assert(kPanelWidth % kColumns == 0);
+  static constexpr TileKernel kernel{kRows, kColumns, kFunctions};
+  return kernel;
+}
+
+}  // namespace cambium::kernels::cpu

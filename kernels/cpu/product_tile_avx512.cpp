@@ -1,0 +1,101 @@
+// kernels/cpu/product_tile_avx512.cpp — 8 x 48 tile: 24 accumulators, 3 vectors of B, A broadcast
+// from memory. SPDX-License-Identifier: Apache-2.0
+#include <immintrin.h>
+
+#include "kernels/cpu/product_tile.hpp"
+
+#define CAMBIUM_TARGET_AVX512 __attribute__((target("avx512f")))
+
+namespace cambium::kernels::cpu {
+namespace {
+
+constexpr int kLanes = 16;
+constexpr int kRows = 8;
+// How far ahead B is fetched into L1, in steps of the sum; B streams from L2. Reads past the end
+// of a panel by a prefetch are harmless.
+constexpr dim_t kPrefetchSteps = 8;
+
+// Lanes of vector v that lie inside `columns`.
+inline unsigned lanes_inside(int columns, int v) {
+  const int inside = columns - v * kLanes;
+  return inside >= kLanes ? 0xffffU : (1U << (inside > 0 ? inside : 0)) - 1U;
+}
+
+template <int R, int V>
+CAMBIUM_TARGET_AVX512 void tile(
+    dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
+  const __mmask16 edge = static_cast<__mmask16>(lanes_inside(columns, V - 1));
+  __m512 acc[R][V];
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 3
+    for (int v = 0; v < V; ++v) {
+      acc[i][v] = _mm512_setzero_ps();
+      if (o.start != nullptr) {
+        const float* from = o.start + i * o.start_stride + v * kLanes;
+        acc[i][v] = v + 1 < V ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(edge, from);
+      }
+    }
+  }
+  for (dim_t s = 0; s < sum; ++s) {
+    __m512 column[V];
+#pragma GCC unroll 3
+    for (int v = 0; v < V; ++v) {
+      column[v] = _mm512_loadu_ps(b + v * kLanes);
+      _mm_prefetch(reinterpret_cast<const char*>(b + kPrefetchSteps * kPanelWidth + v * kLanes),
+                   _MM_HINT_T0);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) {
+      const __m512 row = _mm512_set1_ps(a[i]);
+#pragma GCC unroll 3
+      for (int v = 0; v < V; ++v) {
+        acc[i][v] = _mm512_fmadd_ps(row, column[v], acc[i][v]);
+      }
+    }
+    a += R;
+    b += kPanelWidth;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 3
+    for (int v = 0; v < V; ++v) {
+      const __mmask16 mask = v + 1 < V ? static_cast<__mmask16>(0xffff) : edge;
+      __m512 value = acc[i][v];
+      if (o.add != nullptr) {
+        value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, o.add + i * o.add_stride + v * kLanes),
+                              value);
+      }
+      _mm512_mask_storeu_ps(o.out + i * o.out_stride + v * kLanes, mask, value);
+    }
+  }
+}
+
+template <int R>
+void tile_rows(dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
+  if (columns > 2 * kLanes) {
+    tile<R, 3>(sum, a, b, columns, o);
+  } else if (columns > kLanes) {
+    tile<R, 2>(sum, a, b, columns, o);
+  } else {
+    tile<R, 1>(sum, a, b, columns, o);
+  }
+}
+
+constexpr TileFunction kFunctions[kRows] = {tile_rows<1>,
+                                            tile_rows<2>,
+                                            tile_rows<3>,
+                                            tile_rows<4>,
+                                            tile_rows<5>,
+                                            tile_rows<6>,
+                                            tile_rows<7>,
+                                            tile_rows<8>};
+
+}  // namespace
+
+const TileKernel& tile_avx512() {
+  static constexpr TileKernel kernel{kRows, static_cast<int>(kPanelWidth), kFunctions};
+  return kernel;
+}
+
+}  // namespace cambium::kernels::cpu

@@ -1,0 +1,244 @@
+// tests/bench/product_bench.cpp — speed of the products, one JSON line a case, beside the machine's
+// measured peak. Run it on an idle machine: product_bench [seconds per case].
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fmt/core.h>
+#include <immintrin.h>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/isa.hpp"
+#include "kernels/product.hpp"
+
+namespace cambium::kernels {
+namespace {
+
+using cpu::Isa;
+using device::Backend;
+using device::view_of;
+
+double now() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+struct Times {
+  double min;
+  double median;
+  double max;
+  int runs;
+};
+
+// At least 5 runs and `seconds` of them, after one that warms caches and scratch.
+template <typename F>
+Times time_of(double seconds, F&& work) {
+  work();
+  std::vector<double> t;
+  const double begin = now();
+  while (t.size() < 5 || now() - begin < seconds) {
+    const double start = now();
+    work();
+    t.push_back(now() - start);
+  }
+  std::sort(t.begin(), t.end());
+  return {t.front(), t[t.size() / 2], t.back(), static_cast<int>(t.size())};
+}
+
+// FLOPs per second of independent fma chains in registers: what no product can beat on one core.
+template <typename Step>
+double peak_of(double flops_per_step, Step&& step) {
+  constexpr int kSteps = 200'000;
+  const Times t = time_of(0.2, [&] { step(kSteps); });
+  return flops_per_step * kSteps / t.min;
+}
+
+volatile float sink;
+
+__attribute__((target("avx512f"))) void step_avx512(int steps) {
+  __m512 acc[16];
+  for (auto& x : acc) {
+    x = _mm512_set1_ps(1.0F);
+  }
+  const __m512 factor = _mm512_set1_ps(0.5F);
+  for (int s = 0; s < steps; ++s) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      acc[i] = _mm512_fmadd_ps(acc[i], factor, factor);
+    }
+  }
+  float out[16];
+  for (int i = 1; i < 16; ++i) {
+    acc[0] = _mm512_add_ps(acc[0], acc[i]);
+  }
+  _mm512_storeu_ps(out, acc[0]);
+  sink = out[0];
+}
+
+__attribute__((target("avx2,fma"))) void step_avx2(int steps) {
+  __m256 acc[12];
+  for (auto& x : acc) {
+    x = _mm256_set1_ps(1.0F);
+  }
+  const __m256 factor = _mm256_set1_ps(0.5F);
+  for (int s = 0; s < steps; ++s) {
+#pragma GCC unroll 12
+    for (int i = 0; i < 12; ++i) {
+      acc[i] = _mm256_fmadd_ps(acc[i], factor, factor);
+    }
+  }
+  float out[8];
+  for (int i = 1; i < 12; ++i) {
+    acc[0] = _mm256_add_ps(acc[0], acc[i]);
+  }
+  _mm256_storeu_ps(out, acc[0]);
+  sink = out[0];
+}
+
+double peak(Isa isa) {
+  return isa == Isa::avx512 ? peak_of(16 * 16 * 2, step_avx512) : peak_of(12 * 8 * 2, step_avx2);
+}
+
+struct Shape {
+  dim_t m;
+  dim_t n;
+  dim_t k;
+};
+
+std::vector<float> some_values(dim_t n) {
+  std::vector<float> v(static_cast<std::size_t>(n));
+  std::uint32_t state = 1;
+  for (float& x : v) {
+    state = state * 1664525U + 1013904223U;
+    x = static_cast<float>(state >> 8) / 16777216.0F - 0.5F;
+  }
+  return v;
+}
+
+// Operands of one shape; each array serves as input or output of the three products.
+struct Operands {
+  explicit Operands(const Shape& s)
+      : shape(s),
+        x(some_values(s.m * s.k)),
+        w(some_values(s.n * s.k)),
+        y(some_values(s.m * s.n)),
+        forward(static_cast<std::size_t>(packed_elements(s.n, s.k))),
+        transposed(static_cast<std::size_t>(packed_elements(s.k, s.n))) {}
+
+  [[nodiscard]] Weight weight() {
+    return {view_of(w.data(), shape.n, shape.k),
+            view_of(forward.data(), static_cast<dim_t>(forward.size())),
+            view_of(transposed.data(), static_cast<dim_t>(transposed.size()))};
+  }
+
+  [[nodiscard]] View x_view() {
+    return view_of(x.data(), shape.m, shape.k);
+  }
+
+  [[nodiscard]] View y_view() {
+    return view_of(y.data(), shape.m, shape.n);
+  }
+
+  Shape shape;
+  std::vector<float> x;
+  std::vector<float> w;
+  std::vector<float> y;
+  std::vector<float> forward;
+  std::vector<float> transposed;
+};
+
+class Report {
+ public:
+  Report(Isa isa, int threads, double seconds)
+      : isa_(isa), threads_(threads), seconds_(seconds), peak_(peak(isa)) {}
+
+  template <typename F>
+  void add(const char* name, const Shape& s, F&& work) const {
+    const Times t = time_of(seconds_, work);
+    const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k);
+    fmt::print(
+        "{{\"name\": \"{}\", \"m\": {}, \"n\": {}, \"k\": {}, \"dtype\": \"f32\", \"backend\": "
+        "\"cpu\", "
+        "\"isa\": \"{}\", \"threads\": {}, \"min_ms\": {:.4f}, \"median_ms\": {:.4f}, \"max_ms\": "
+        "{:.4f}, "
+        "\"runs\": {}, \"gflops\": {:.1f}, \"best_gflops\": {:.1f}, \"of_peak\": {:.3f}}}\n",
+        name,
+        s.m,
+        s.n,
+        s.k,
+        name_of(isa_),
+        threads_,
+        t.min * 1e3,
+        t.median * 1e3,
+        t.max * 1e3,
+        t.runs,
+        flops / t.median / 1e9,
+        flops / t.min / 1e9,
+        flops / t.median / (peak_ * threads_));
+  }
+
+ private:
+  Isa isa_;
+  int threads_;
+  double seconds_;
+  double peak_;
+};
+
+void measure(const Shape& s, Stream& stream, const Report& report) {
+  Operands o(s);
+  const Weight w = o.weight();
+  pack_weight(stream, w);
+  report.add("product_forward", s, [&] {
+    product_forward(stream, {.x = o.x_view(), .w = w, .y = o.y_view()});
+  });
+  report.add("product_forward_residual", s, [&] {
+    product_forward(stream, {.x = o.x_view(), .w = w, .y = o.y_view(), .residual = o.y_view()});
+  });
+  report.add("product_backward_input", s, [&] {
+    product_backward_input(stream, {.dy = o.y_view(), .w = w, .dx = o.x_view()});
+  });
+  std::vector<float> dw(o.w.size());
+  report.add("product_backward_weight", s, [&] {
+    product_backward_weight(
+        stream, {.dy = o.y_view(), .x = o.x_view(), .dw = view_of(dw.data(), s.n, s.k)});
+  });
+  const Times t = time_of(0.05, [&] { pack_weight(stream, w); });
+  fmt::print(
+      "{{\"name\": \"pack_weight\", \"n\": {}, \"k\": {}, \"threads\": {}, \"median_ms\": {:.4f}, "
+      "\"elements_per_ns\": {:.2f}}}\n",
+      s.n,
+      s.k,
+      stream.pool().size(),
+      t.median * 1e3,
+      static_cast<double>(s.n * s.k) / t.median / 1e9);
+}
+
+void measure_isa(Isa isa, double seconds) {
+  cpu::select_isa(isa);
+  for (const int threads : {1, 2}) {
+    Stream stream(Backend::cpu, threads);
+    const Report report(isa, threads, seconds);
+    for (const Shape& s : {Shape{1024, 3072, 768},
+                           {1024, 768, 3072},
+                           {512, 384, 128},
+                           {64, 128, 128},
+                           {16, 64, 32},
+                           {1, 768, 768}}) {
+      measure(s, stream, report);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cambium::kernels
+
+int main(int argc, char** argv) {
+  using cambium::kernels::cpu::Isa;
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 0.3;
+  for (const Isa isa : {Isa::avx512, Isa::avx2}) {
+    if (cambium::kernels::cpu::is_supported(isa)) {
+      cambium::kernels::measure_isa(isa, seconds);
+    }
+  }
+}
