@@ -1,0 +1,55 @@
+// kernels/dispatch/cross_entropy.cpp — checks shapes once for all backends and calls the stream's
+// backend. SPDX-License-Identifier: Apache-2.0
+#include "kernels/dispatch/cross_entropy.hpp"
+
+#include "kernels/dispatch/checks.hpp"
+
+namespace cambium::kernels {
+
+void cross_entropy_statistics(Stream& stream, const CrossEntropyStatistics& a) {
+  const DType dtype = a.logits.dtype;
+  check_shape("cross_entropy_statistics: targets", a.targets, 1, a.logits.rows, DType::i32);
+  check_shape("cross_entropy_statistics: statistics", a.statistics, 3, a.logits.rows, dtype);
+  call_backend(
+      "cross_entropy",
+      stream,
+      dtype,
+      [&] { reference::cross_entropy_statistics(stream, a); },
+      [&] { cpu::cross_entropy_statistics(stream, a); });
+}
+
+void cross_entropy_combine(Stream& stream, const CrossEntropyCombine& a) {
+  const DType dtype = a.statistics.dtype;
+  const dim_t rows = a.statistics.cols;
+  check_that(a.shards > 0, "cross_entropy_combine: no shards");
+  check_shape("cross_entropy_combine: statistics", a.statistics, 3 * a.shards, rows, dtype);
+  check_shape("cross_entropy_combine: maximum", a.maximum, 1, rows, dtype);
+  check_shape("cross_entropy_combine: sum", a.sum, 1, rows, dtype);
+  check_shape("cross_entropy_combine: loss", a.loss, 1, rows, dtype);
+  check_shape("cross_entropy_combine: targets", a.targets, 1, rows, DType::i32);
+  call_backend(
+      "cross_entropy",
+      stream,
+      dtype,
+      [&] { reference::cross_entropy_combine(stream, a); },
+      [&] { cpu::cross_entropy_combine(stream, a); });
+}
+
+void cross_entropy_gradient(Stream& stream, const CrossEntropyGradient& a) {
+  const DType dtype = a.logits.dtype;
+  const dim_t rows = a.logits.rows;
+  check_shape("cross_entropy_gradient: targets", a.targets, 1, rows, DType::i32);
+  check_shape("cross_entropy_gradient: maximum", a.maximum, 1, rows, dtype);
+  check_shape("cross_entropy_gradient: sum", a.sum, 1, rows, dtype);
+  if (a.weight.data != nullptr) {
+    check_shape("cross_entropy_gradient: weight", a.weight, 1, rows, dtype);
+  }
+  call_backend(
+      "cross_entropy",
+      stream,
+      dtype,
+      [&] { reference::cross_entropy_gradient(stream, a); },
+      [&] { cpu::cross_entropy_gradient(stream, a); });
+}
+
+}  // namespace cambium::kernels

@@ -1,0 +1,31 @@
+// kernels/dispatch/embedding.cpp — checks shapes once for all backends and calls the stream's
+// backend. SPDX-License-Identifier: Apache-2.0
+#include "kernels/dispatch/embedding.hpp"
+
+#include "kernels/dispatch/checks.hpp"
+
+namespace cambium::kernels {
+
+void embedding_forward(Stream& stream, const EmbeddingForward& a) {
+  check_shape("embedding_forward: ids", a.ids, 1, a.out.rows, DType::i32);
+  check_shape("embedding_forward: table", a.table, a.table.rows, a.out.cols, a.out.dtype);
+  call_backend(
+      "embedding",
+      stream,
+      a.out.dtype,
+      [&] { reference::embedding_forward(stream, a); },
+      [&] { cpu::embedding_forward(stream, a); });
+}
+
+void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+  check_shape("embedding_backward: ids", a.ids, 1, a.dy.rows, DType::i32);
+  check_shape("embedding_backward: dtable", a.dtable, a.dtable.rows, a.dy.cols, a.dy.dtype);
+  call_backend(
+      "embedding",
+      stream,
+      a.dy.dtype,
+      [&] { reference::embedding_backward(stream, a); },
+      [&] { cpu::embedding_backward(stream, a); });
+}
+
+}  // namespace cambium::kernels

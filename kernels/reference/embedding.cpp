@@ -1,0 +1,56 @@
+// kernels/reference/embedding.cpp — the oracle of every other backend: scalar, f32 and f64.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/dispatch/embedding.hpp"
+
+#include "kernels/reference/copies.hpp"
+
+namespace cambium::kernels::reference {
+namespace {
+
+template <typename T>
+struct Lookup {
+  CAMBIUM_INLINE static void run(const EmbeddingForward& a) {
+    const Range shard{a.first_row, a.first_row + a.table.rows};
+    for (dim_t r = 0; r < a.out.rows; ++r) {
+      const dim_t id = a.ids.as<std::int32_t>()[r];
+      if (!shard.contains(id)) {
+        continue;
+      }
+      const T* from = a.table.as<T>() + (id - shard.begin) * a.table.stride;
+      T* to = a.out.as<T>() + r * a.out.stride;
+      for (dim_t d = 0; d < a.out.cols; ++d) {
+        to[d] = from[d];
+      }
+    }
+  }
+};
+
+template <typename T>
+struct Scatter {
+  CAMBIUM_INLINE static void run(const EmbeddingBackward& a) {
+    const Range shard{a.first_row, a.first_row + a.dtable.rows};
+    for (dim_t r = 0; r < a.dy.rows; ++r) {
+      const dim_t id = a.ids.as<std::int32_t>()[r];
+      if (!shard.contains(id)) {
+        continue;
+      }
+      const T* from = a.dy.as<T>() + r * a.dy.stride;
+      T* to = a.dtable.as<T>() + (id - shard.begin) * a.dtable.stride;
+      for (dim_t d = 0; d < a.dy.cols; ++d) {
+        to[d] += from[d];
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void embedding_forward(Stream&, const EmbeddingForward& a) {
+  run_for<Lookup>(a.out.dtype, a);
+}
+
+void embedding_backward(Stream&, const EmbeddingBackward& a) {
+  run_for<Scatter>(a.dy.dtype, a);
+}
+
+}  // namespace cambium::kernels::reference
