@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.hpp"
+#include "kernels/elementwise.hpp"
+#include "schedule/check.hpp"
+
+namespace cambium::engine {
+namespace {
+
+using device::View;
+using schedule::Action;
+using schedule::ActionKind;
+
+constexpr int kActivationTag = 1;
+constexpr int kGradientTag = 2;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::size_t bytes_of(View v) {
+  return static_cast<std::size_t>(v.size()) * device::bytes_of(v.dtype);
+}
+
+}  // namespace
+
+Engine::Engine(const model::Spec& spec,
+               params::ParamStore& store,
+               device::Stream& stream,
+               comm::MeshGroups& groups,
+               const EngineShape& shape)
+    : store_(store),
+      groups_(groups),
+      shape_(shape),
+      model_(spec, store, stream, *groups.tensor, shape.tensor),
+      sync_(store, stream, groups, shape.tensor.reduction),
+      optimizer_(store, stream, groups, sync_) {
+  plan_shape_.stages = groups.pipeline->size();
+  const dim_t elements = model_.context.stream_rows().size() * shape.tensor.hidden;
+  if (groups.pipeline->size() > 1) {
+    for (int i = 0; i < 2; ++i) {
+      gradient_in_[i] = store.arenas().communication.allocate(shape.tensor.dtype, elements);
+      gradient_out_[i] = store.arenas().communication.allocate(shape.tensor.dtype, elements);
+    }
+  }
+}
+
+View Engine::edge(device::Buffer& buffer) const {
+  return buffer.view(shape_.tensor.dtype, model_.context.stream_rows().size(), shape_.tensor.hidden);
+}
+
+void Engine::prepare(std::span<const MicroBatch> batches) {
+  std::vector<schedule::MicroBatchKind> kinds;
+  for (const MicroBatch& b : batches) {
+    kinds.push_back(b.mode == layers::Mode::train ? schedule::MicroBatchKind::train
+                                                  : schedule::MicroBatchKind::forward_only);
+  }
+  if (kinds != plan_shape_.micro_batches || plan_.empty()) {
+    plan_shape_.micro_batches = kinds;
+    plan_ = schedule::plan_stage(shape_.schedule, plan_shape_, groups_.pipeline->rank());
+    while (static_cast<int>(slots_.size()) < schedule::peak_slots(plan_)) {
+      slots_.push_back(model_.make_slot());
+      slot_sends_.emplace_back();
+    }
+    const dim_t elements = model_.context.stream_rows().size() * shape_.tensor.hidden;
+    while (static_cast<int>(inputs_.size()) < schedule::peak_inputs(plan_)) {
+      inputs_.push_back(store_.arenas().communication.allocate(shape_.tensor.dtype, elements));
+      input_receives_.emplace_back();
+    }
+  }
+  input_of_.assign(batches.size(), -1);
+  is_last_of_shard_.assign(batches.size(), 0);
+  const dim_t shards = store_.partition().data_shards().size();
+  for (dim_t s = 0; s < shards; ++s) {
+    for (std::size_t i = batches.size(); i-- > 0;) {
+      if (batches[i].data_shard == s && batches[i].mode == layers::Mode::train) {
+        is_last_of_shard_[i] = 1;
+        break;
+      }
+    }
+  }
+  losses_.assign(static_cast<std::size_t>(shards), 0.0);
+  gradients_posted_ = gradients_taken_ = gradients_sent_ = 0;
+}
+
+std::vector<double> Engine::run(std::span<const MicroBatch> batches, const PassHooks& hooks) {
+  prepare(batches);
+  if (std::any_of(batches.begin(), batches.end(), [](const MicroBatch& b) { return b.mode == layers::Mode::train; })) {
+    sync_.begin_step();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  std::size_t posted = 0;  // receives of actions before it are posted
+  for (std::size_t i = 0; i < plan_.size(); ++i) {
+    for (; posted < plan_.size() && posted <= i + 1; ++posted) {
+      post_receive(plan_[posted]);
+    }
+    if (hooks.beat) {
+      hooks.beat(schedule::name_of(plan_[i].kind).data());
+    }
+    const double begin = hooks.trace != nullptr ? seconds_since(start) : 0;
+    run_action(plan_[i], batches, hooks);
+    if (hooks.trace != nullptr) {
+      hooks.trace->push_back({plan_[i].kind, plan_[i].micro_batch, begin, seconds_since(start)});
+    }
+  }
+  for (comm::Request& r : slot_sends_) {
+    r.wait();
+  }
+  for (comm::Request& r : gradient_sends_) {
+    r.wait();
+  }
+  return losses_;
+}
+
+void Engine::post_receive(const Action& action) {
+  comm::Group& pipeline = *groups_.pipeline;
+  if (action.kind == ActionKind::receive_activation) {
+    const View to = edge(inputs_[static_cast<std::size_t>(action.input)]);
+    input_receives_[static_cast<std::size_t>(action.input)] =
+        pipeline.receive(to.data, bytes_of(to), pipeline.rank() - 1, kActivationTag);
+  } else if (action.kind == ActionKind::receive_gradient) {
+    const int i = static_cast<int>(gradients_posted_++ % 2);
+    const View to = edge(gradient_in_[i]);
+    gradient_receives_[i] = pipeline.receive(to.data, bytes_of(to), pipeline.rank() + 1, kGradientTag);
+  }
+}
+
+void Engine::run_action(const Action& action, std::span<const MicroBatch> batches, const PassHooks& hooks) {
+  comm::Group& pipeline = *groups_.pipeline;
+  const auto m = static_cast<std::size_t>(action.micro_batch);
+  const MicroBatch& batch = batches[m];
+  switch (action.kind) {
+    case ActionKind::receive_activation:
+      input_receives_[static_cast<std::size_t>(action.input)].wait();
+      input_of_[m] = action.input;
+      return;
+    case ActionKind::forward:
+      forward(action, batch, hooks);
+      return;
+    case ActionKind::send_activation: {
+      const View out = slots_[static_cast<std::size_t>(action.slot)].output;
+      slot_sends_[static_cast<std::size_t>(action.slot)] =
+          pipeline.send(out.data, bytes_of(out), pipeline.rank() + 1, kActivationTag);
+      return;
+    }
+    case ActionKind::receive_gradient: {
+      const int i = static_cast<int>(gradients_taken_++ % 2);
+      gradient_receives_[i].wait();
+      kernels::copy(model_.context.stream, edge(gradient_in_[i]), model_.incoming());
+      return;
+    }
+    case ActionKind::backward_input: {
+      View dx;
+      if (pipeline.rank() > 0) {
+        const int i = static_cast<int>(gradients_sent_ % 2);
+        gradient_sends_[i].wait();
+        dx = edge(gradient_out_[i]);
+      }
+      model_.backward_input(slots_[static_cast<std::size_t>(action.slot)], dx);
+      return;
+    }
+    case ActionKind::send_gradient: {
+      const int i = static_cast<int>(gradients_sent_++ % 2);
+      const View dx = edge(gradient_out_[i]);
+      gradient_sends_[i] = pipeline.send(dx.data, bytes_of(dx), pipeline.rank() - 1, kGradientTag);
+      return;
+    }
+    case ActionKind::backward_weight:
+      model_.backward_weight(batch.ids, slots_[static_cast<std::size_t>(action.slot)]);
+      if (is_last_of_shard_[m] != 0) {
+        sync_.finish_shard(batch.data_shard);
+      }
+      return;
+  }
+}
+
+void Engine::forward(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {
+  Slot& slot = slots_[static_cast<std::size_t>(action.slot)];
+  slot_sends_[static_cast<std::size_t>(action.slot)].wait();
+  View x;
+  if (const int input = input_of_[static_cast<std::size_t>(action.micro_batch)]; input >= 0) {
+    x = edge(inputs_[static_cast<std::size_t>(input)]);
+  }
+  (void)model_.forward(x, batch.ids, slot, batch.mode);
+  if (model_.norm) {
+    run_head(action, batch, hooks);
+  }
+}
+
+void Engine::run_head(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {
+  Slot& slot = slots_[static_cast<std::size_t>(action.slot)];
+  const View h = model_.norm->forward(slot.output, *slot.norm, batch.mode);
+  if (batch.task == Task::classify) {
+    CAMBIUM_CHECK(hooks.classify != nullptr, "a classification micro-batch without its task");
+    hooks.classify->run(static_cast<std::size_t>(action.micro_batch), batch, h, slot.norm->dh);
+    return;
+  }
+  const bool is_probe = batch.mode == layers::Mode::forward_only;
+  losses_[static_cast<std::size_t>(batch.data_shard)] +=
+      model_.head->forward(h,
+                           batch.targets,
+                           batch.scale,
+                           batch.mode,
+                           slot.norm->dh,
+                           is_probe ? hooks.logits : layers::LanguageModelHead::LogitsProbe{});
+}
+
+std::vector<double> Engine::sum_over_data(std::span<const double> leaves, dim_t width) {
+  std::vector<double> total(static_cast<std::size_t>(width), 0.0);
+  comm::Group& pipeline = *groups_.pipeline;
+  if (is_last_stage()) {
+    const comm::ShardSum sum(store_.partition().logical.data, groups_.data->size(), groups_.data->rank());
+    total = comm::tree_sum_scalars(*groups_.data, sum, leaves, width);
+  }
+  pipeline.broadcast(total.data(), total.size() * sizeof(double), pipeline.size() - 1);
+  return total;
+}
+
+}  // namespace cambium::engine

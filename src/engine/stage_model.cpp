@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/stage_model.hpp"
+
+#include "base/error.hpp"
+
+namespace cambium::engine {
+
+using device::View;
+
+StageModel::StageModel(const model::Spec& spec,
+                       params::ParamStore& store,
+                       device::Stream& stream,
+                       comm::Group& tensor,
+                       const layers::TensorShape& shape)
+    : context(stream, tensor, shape, store.arenas().activations, store.arenas().communication), store_(store) {
+  device::Arena& activations = store.arenas().activations;
+  const params::Partition& where = store.partition();
+  if (where.is_first()) {
+    embedding.emplace(
+        *store.find(spec.embedding_uid), make_blocks(spec.after_embedding), context, activations);
+  }
+  const Range mine = where.layers();
+  layers.reserve(static_cast<std::size_t>(mine.size()));
+  for (dim_t i = mine.begin; i < mine.end; ++i) {
+    const model::LayerSpec& l = spec.layers[static_cast<std::size_t>(i)];
+    std::vector<std::vector<layers::GatedBlock>> blocks;
+    for (const auto& inserted : l.inserted) {
+      blocks.push_back(make_blocks(inserted));
+    }
+    layers.emplace_back(
+        l, *store.find(l.uid), std::move(blocks), rope_table(l.rope_theta, l.head_width), context, activations);
+  }
+  if (where.is_last()) {
+    norm.emplace(spec.norm_eps,
+                 spec.norm_width,
+                 *store.find(spec.norm_uid),
+                 make_blocks(spec.after_norm),
+                 context,
+                 activations);
+    params::Bucket& table = spec.is_tied ? *store.head_table() : *store.find(spec.head_uid);
+    head.emplace(table, table.lanes() - 1, context, activations, store.arenas().communication);
+    if (spec.classifier_uid != 0) {
+      classifier.emplace(*store.find(spec.classifier_uid), context, activations);
+    }
+  }
+}
+
+std::vector<layers::GatedBlock> StageModel::make_blocks(const std::vector<model::InsertedBlock>& specs) {
+  std::vector<layers::GatedBlock> blocks;
+  for (const model::InsertedBlock& b : specs) {
+    blocks.emplace_back(b, *store_.find(b.uid), context, store_.arenas().activations);
+  }
+  return blocks;
+}
+
+const layers::RopeTable& StageModel::rope_table(double theta, dim_t head_width) {
+  for (const layers::RopeTable& t : rope_) {
+    if (t.theta == theta && t.head_width == head_width) {
+      return t;
+    }
+  }
+  return rope_.emplace_back(
+      theta, head_width, context.shape.positions, context.shape.dtype, store_.arenas().activations);
+}
+
+Slot StageModel::make_slot() {
+  device::Arena& activations = store_.arenas().activations;
+  Slot slot;
+  if (embedding) {
+    slot.embedding = embedding->make_saved(activations);
+  }
+  for (layers::DecoderLayer& l : layers) {
+    slot.layers.push_back(l.make_saved(activations));
+  }
+  if (norm) {
+    slot.norm = norm->make_saved(activations);
+  }
+  return slot;
+}
+
+View StageModel::forward(View x, View ids, Slot& slot, layers::Mode mode) {
+  if (embedding) {
+    x = embedding->forward(ids, *slot.embedding, mode);
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    x = layers[i].forward(x, slot.layers[i], mode);
+  }
+  slot.output = x;
+  return x;
+}
+
+View StageModel::incoming() const {
+  return layers.back().incoming();
+}
+
+void StageModel::backward_input(Slot& slot, View dx) {
+  if (norm) {
+    norm->backward_input(*slot.norm, layers.back().incoming());
+  }
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    View to = dx;
+    if (i > 0) {
+      to = layers[i - 1].incoming();
+    } else if (embedding) {
+      to = embedding->incoming();
+    }
+    layers[i].backward_input(slot.layers[i], to);
+  }
+  if (embedding) {
+    embedding->backward_input(*slot.embedding);
+  }
+}
+
+void StageModel::backward_weight(View ids, Slot& slot) {
+  if (norm) {
+    norm->backward_weight(*slot.norm);
+  }
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    layers[i].backward_weight(slot.layers[i]);
+  }
+  if (embedding) {
+    embedding->backward_weight(ids, *slot.embedding);
+  }
+}
+
+}  // namespace cambium::engine

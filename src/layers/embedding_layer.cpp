@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/embedding_layer.hpp"
+
+#include <span>
+
+#include "kernels/embedding.hpp"
+#include "layers/memory_plan.hpp"
+
+namespace cambium::layers {
+
+EmbeddingLayer::EmbeddingLayer(Bucket& bucket,
+                               std::vector<GatedBlock> blocks,
+                               TensorContext& context,
+                               Arena& activations)
+    : bucket_(bucket), blocks_(std::move(blocks)), context_(context), block_gradients_(blocks_.size()) {
+  MemoryPlan plan(context.shape.dtype);
+  plan.add(d_full_, context.rows(), context.shape.hidden);
+  for (View& v : block_gradients_) {
+    plan.add(v, context.stream_rows().size(), context.shape.hidden);
+  }
+  gradients_ = plan.allocate(activations);
+}
+
+EmbeddingLayer::Saved EmbeddingLayer::make_saved(Arena& activations) const {
+  Saved s;
+  MemoryPlan plan(context_.shape.dtype);
+  plan.add(s.full, context_.rows(), context_.shape.hidden);
+  s.memory = plan.allocate(activations);
+  for (const GatedBlock& b : blocks_) {
+    s.blocks.push_back(b.make_saved(activations));
+  }
+  return s;
+}
+
+View EmbeddingLayer::forward(View ids, Saved& saved, Mode mode) {
+  const bool is_cut = context_.group.size() > 1;
+  if (is_cut) {  // rows that other ranks hold stay zero, so that "or" brings their bits in unchanged
+    kernels::fill_zero(context_.stream, saved.full);
+  }
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    const Part& p = bucket_.part(0, context_.shards().begin + i);
+    kernels::embedding_forward(
+        context_.stream,
+        {.table = p.weight.plain, .ids = ids, .out = saved.full, .first_row = p.rows.begin});
+  }
+  if (is_cut) {
+    const std::size_t words = static_cast<std::size_t>(saved.full.size()) *
+                              device::bytes_of(context_.shape.dtype) / sizeof(std::uint32_t);
+    context_.group.all_reduce_or({static_cast<std::uint32_t*>(saved.full.data), words});
+  }
+  View x = saved.full.slice_rows(context_.stream_rows());
+  for (std::size_t j = 0; j < blocks_.size(); ++j) {
+    x = blocks_[j].forward(x, saved.blocks[j], mode);
+  }
+  return x;
+}
+
+View EmbeddingLayer::incoming() const {
+  return block_gradients_.empty() ? d_full_.slice_rows(context_.stream_rows()) : block_gradients_.back();
+}
+
+void EmbeddingLayer::backward_input(Saved& saved) {
+  for (std::size_t j = blocks_.size(); j-- > 0;) {
+    blocks_[j].backward_input(block_gradients_[j],
+                              saved.blocks[j],
+                              j > 0 ? block_gradients_[j - 1] : d_full_.slice_rows(context_.stream_rows()));
+  }
+  context_.gather(d_full_);
+}
+
+void EmbeddingLayer::backward_weight(View ids, Saved& saved) {
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    Part& p = bucket_.part(0, context_.shards().begin + i);
+    const View gradient = bucket_.gradient(0, p);
+    if (bucket_.touch(0, p) == kernels::Accumulate::no) {
+      kernels::fill_zero(context_.stream, gradient);
+    }
+    kernels::embedding_backward(
+        context_.stream, {.ids = ids, .dy = d_full_, .dtable = gradient, .first_row = p.rows.begin});
+  }
+  for (std::size_t j = 0; j < blocks_.size(); ++j) {
+    blocks_[j].backward_weight(saved.blocks[j]);
+  }
+}
+
+}  // namespace cambium::layers

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/language_model_head.hpp"
+
+#include <algorithm>
+
+#include "base/tree.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "layers/memory_plan.hpp"
+
+namespace cambium::layers {
+
+LanguageModelHead::LanguageModelHead(Bucket& table,
+                                     int lane,
+                                     TensorContext& context,
+                                     Arena& activations,
+                                     Arena& communication)
+    : table_(table), lane_(lane), context_(context) {
+  const auto n = static_cast<std::size_t>(context.shards().size());
+  const dim_t chunk = std::min(kHeadChunk, context.rows());
+  logits_.resize(n);
+  dh_leaves_.resize(n);
+  MemoryPlan plan(context.shape.dtype);
+  for (std::size_t i = 0; i < n; ++i) {
+    plan.add(logits_[i], chunk, table.part(0, context.shards().begin + static_cast<dim_t>(i)).rows.size());
+    plan.add(dh_leaves_[i], context.rows(), context.shape.hidden);
+  }
+  plan.add(maximum_, 1, chunk);
+  plan.add(sum_, 1, chunk);
+  plan.add(losses_, 1, context.rows());
+  memory_ = plan.allocate(activations);
+  MemoryPlan exchange(context.shape.dtype);
+  exchange.add(statistics_, 3 * context.shape.logical_tensor, chunk);
+  exchange_ = exchange.allocate(communication);
+  gather_bytes_.resize(static_cast<std::size_t>(context.group.size()));
+}
+
+double LanguageModelHead::forward(
+    View h, View targets, double scale, Mode mode, View dh, const LogitsProbe& probe) {
+  for (dim_t begin = 0; begin < context_.rows(); begin += kHeadChunk) {
+    const Range rows{begin, std::min(begin + kHeadChunk, context_.rows())};
+    chunk_forward(rows, h, targets);
+    if (probe) {
+      for (dim_t i = 0; i < context_.shards().size(); ++i) {
+        probe(rows, i, logits_[static_cast<std::size_t>(i)].slice_rows({0, rows.size()}));
+      }
+    }
+    if (mode == Mode::train) {
+      chunk_backward(rows, h, targets, scale);
+    }
+  }
+  if (mode == Mode::train) {
+    context_.sum_over_shards(dh, {}, [&](dim_t i, View leaf) {
+      kernels::copy(context_.stream, dh_leaves_[static_cast<std::size_t>(i)], leaf);
+    });
+  }
+  return sum_losses();
+}
+
+void LanguageModelHead::chunk_forward(Range rows, View h, View targets) {
+  Stream& stream = context_.stream;
+  const View x = h.slice_rows(rows);
+  const View t = targets.slice_cols(rows);
+  const dim_t count = rows.size();
+  // The chunk's statistics stand densely, (3*shards, count), so that the tensor ranks' parts join into one matrix.
+  View all = statistics_;
+  all.cols = count;
+  all.stride = count;
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const dim_t shard = context_.shards().begin + i;
+    const Part& p = table_.part(0, shard);
+    const View logits = logits_[at].slice_rows({0, count});
+    kernels::product_forward(stream, {.x = x, .w = p.weight, .y = logits, .residual = {}});
+    kernels::cross_entropy_statistics(stream,
+                                      {.logits = logits,
+                                       .targets = t,
+                                       .first_row = p.rows.begin,
+                                       .statistics = all.slice_rows({3 * shard, 3 * shard + 3})});
+  }
+  const dim_t element = static_cast<dim_t>(device::bytes_of(context_.shape.dtype));
+  for (int r = 0; r < context_.group.size(); ++r) {
+    const Range held = share(context_.shape.logical_tensor, context_.group.size(), r);
+    gather_bytes_[static_cast<std::size_t>(r)] = static_cast<std::size_t>(3 * held.size() * count * element);
+  }
+  if (context_.group.size() > 1) {
+    context_.group.all_gather(all.slice_rows({3 * context_.shards().begin, 0}).data, gather_bytes_, all.data);
+  }
+  kernels::cross_entropy_combine(stream,
+                                 {.statistics = all,
+                                  .shards = context_.shape.logical_tensor,
+                                  .maximum = maximum_.slice_cols({0, count}),
+                                  .sum = sum_.slice_cols({0, count}),
+                                  .loss = losses_.slice_cols(rows),
+                                  .targets = t});
+}
+
+void LanguageModelHead::chunk_backward(Range rows, View h, View targets, double scale) {
+  Stream& stream = context_.stream;
+  const View x = h.slice_rows(rows);
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    Part& p = table_.part(0, context_.shards().begin + i);
+    const View logits = logits_[at].slice_rows({0, rows.size()});
+    kernels::cross_entropy_gradient(stream,
+                                    {.logits = logits,
+                                     .targets = targets.slice_cols(rows),
+                                     .maximum = maximum_.slice_cols({0, rows.size()}),
+                                     .sum = sum_.slice_cols({0, rows.size()}),
+                                     .weight = {},
+                                     .first_row = p.rows.begin,
+                                     .scale = scale});
+    kernels::product_backward_input(stream,
+                                    {.dy = logits, .w = p.weight, .dx = dh_leaves_[at].slice_rows(rows)});
+    kernels::product_backward_weight(
+        stream,
+        {.dy = logits, .x = x, .dw = table_.gradient(lane_, p), .accumulate = table_.touch(lane_, p)});
+  }
+}
+
+double LanguageModelHead::sum_losses() const {
+  std::vector<double> slices;
+  for (dim_t s = 0; s < context_.shape.logical_tensor; ++s) {
+    const Range rows = context_.slice_rows(s);
+    double sum = 0;
+    for (dim_t r = rows.begin; r < rows.end; ++r) {
+      sum += losses_.dtype == DType::f64 ? losses_.as<double>()[r] : static_cast<double>(losses_.as<float>()[r]);
+    }
+    slices.push_back(sum);
+  }
+  return tree_sum(slices);
+}
+
+}  // namespace cambium::layers
