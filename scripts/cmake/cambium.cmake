@@ -3,7 +3,7 @@ add_library(cambium_options INTERFACE)
 target_compile_features(cambium_options INTERFACE cxx_std_20)
 # Bits are part of the contract: no contraction that the source does not ask for, no fast-math.
 target_compile_options(cambium_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor>)
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Wno-missing-field-initializers>)
 if(CAMBIUM_WERROR)
   target_compile_options(cambium_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
