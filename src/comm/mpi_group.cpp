@@ -2,7 +2,6 @@
 #include "comm/mpi_group.hpp"
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 #include <exception>
 #include <fmt/format.h>
@@ -14,8 +13,6 @@
 namespace cambium::comm {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 30;
-
 MPI_Op op_of(Reduce op) {
   switch (op) {
     case Reduce::sum:
@@ -26,17 +23,6 @@ MPI_Op op_of(Reduce op) {
       return MPI_MAX;
   }
   return MPI_OP_NULL;
-}
-
-// Calls piece(offset, bytes) at least once, so that an empty message is still a message.
-template <typename F>
-void for_each_piece(std::size_t bytes, F&& piece) {
-  std::size_t done = 0;
-  do {
-    const std::size_t n = std::min(kPiece, bytes - done);
-    piece(done, static_cast<int>(n));
-    done += n;
-  } while (done < bytes);
 }
 
 // A message of one or more pieces under way. Dropped without wait() only while the process is
@@ -61,6 +47,10 @@ class MpiTransfer : public Request::State {
 
   MPI_Request& add() {
     return requests_.emplace_back(MPI_REQUEST_NULL);
+  }
+
+  [[nodiscard]] const std::string& where() const {
+    return where_;
   }
 
   void expect_size() {
@@ -104,9 +94,10 @@ void check_mpi(int rc, const std::string& where) {
   throw Error(Code::comm, fmt::format("{}: {}", where, text));
 }
 
-MpiGroup::MpiGroup(MPI_Comm communicator, std::string name)
+MpiGroup::MpiGroup(MPI_Comm communicator, std::string name, std::size_t piece)
     : communicator_(communicator),
       name_(std::move(name)),
+      piece_(piece),
       exceptions_at_start_(std::uncaught_exceptions()) {
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
   check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
@@ -141,6 +132,16 @@ void MpiGroup::check_peer(int peer, const char* call) const {
     throw Error(Code::bug,
                 fmt::format("{}: group {} has {} ranks, not a rank {}", call, name_, size_, peer));
   }
+}
+
+template <typename F>
+void MpiGroup::for_each_piece(std::size_t bytes, F&& work) const {
+  std::size_t done = 0;
+  do {
+    const std::size_t n = std::min(piece_, bytes - done);
+    work(done, static_cast<int>(n));
+    done += n;
+  } while (done < bytes);
 }
 
 // To each of `peers` others.
@@ -201,8 +202,8 @@ void MpiGroup::all_gather(const void* sent,
   std::size_t offset = 0;
   for (std::size_t r = 0; r < bytes_by_rank.size(); ++r) {
     own_offset = r == own ? offset : own_offset;
-    counts_[r] = static_cast<int>(std::min<std::size_t>(bytes_by_rank[r], INT_MAX));
-    offsets_[r] = static_cast<int>(std::min<std::size_t>(offset, INT_MAX));
+    counts_[r] = static_cast<int>(std::min(bytes_by_rank[r], piece_));
+    offsets_[r] = static_cast<int>(std::min(offset, piece_));
     offset += bytes_by_rank[r];
   }
   if (total == 0) {
@@ -213,7 +214,7 @@ void MpiGroup::all_gather(const void* sent,
     std::memcpy(place, sent, bytes_by_rank[own]);
   }
   count_exchange(bytes_by_rank[own], size_ - 1);
-  if (total <= INT_MAX) {  // all ranks know all sizes, so all take the same way
+  if (total <= piece_) {  // all ranks know all sizes, so all take the same way
     check(MPI_Allgatherv(MPI_IN_PLACE,
                          0,
                          MPI_DATATYPE_NULL,
@@ -316,7 +317,8 @@ Request MpiGroup::send(const void* data, std::size_t bytes, int peer, int tag) {
       fmt::format("send to rank {} of group {}, tag {}", peer, name_, tag), bytes);
   for_each_piece(bytes, [&](std::size_t offset, int n) {
     const void* from = static_cast<const char*>(data) + offset;
-    check(MPI_Isend(from, n, MPI_BYTE, peer, tag, communicator_, &transfer->add()), "send");
+    check_mpi(MPI_Isend(from, n, MPI_BYTE, peer, tag, communicator_, &transfer->add()),
+              transfer->where());
   });
   if (peer != rank_) {
     count_sent(bytes);
@@ -333,7 +335,8 @@ Request MpiGroup::receive(void* data, std::size_t bytes, int peer, int tag) {
   transfer->expect_size();
   for_each_piece(bytes, [&](std::size_t offset, int n) {
     void* to = static_cast<char*>(data) + offset;
-    check(MPI_Irecv(to, n, MPI_BYTE, peer, tag, communicator_, &transfer->add()), "receive");
+    check_mpi(MPI_Irecv(to, n, MPI_BYTE, peer, tag, communicator_, &transfer->add()),
+              transfer->where());
   });
   return Request(std::move(transfer));
 }

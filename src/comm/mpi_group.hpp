@@ -19,7 +19,8 @@ class MpiGroup : public Group {
  public:
   // Owns `communicator`, and sets it to return errors. Freed in the destructor unless MPI is over
   // or an exception that the other ranks may not know of is passing.
-  MpiGroup(MPI_Comm communicator, std::string name);
+  // `piece`: most bytes of one transfer, a multiple of 8; tests make it small.
+  MpiGroup(MPI_Comm communicator, std::string name, std::size_t piece = std::size_t{1} << 30);
   ~MpiGroup() override;
   MpiGroup(const MpiGroup&) = delete;
   MpiGroup& operator=(const MpiGroup&) = delete;
@@ -58,6 +59,9 @@ class MpiGroup : public Group {
   void check_peer(int peer, const char* call) const;
   template <typename T>
   void all_reduce_pieces(std::span<T> values, MPI_Datatype type, MPI_Op op);
+  // Calls work(offset, bytes) for each piece, at least once: an empty message is still a message.
+  template <typename F>
+  void for_each_piece(std::size_t bytes, F&& work) const;
   // Posts the pieces of one message; requests are appended to pending_.
   void post_send(const void* data, std::size_t bytes, int peer);
   void post_receive(void* data, std::size_t bytes, int peer);
@@ -66,6 +70,7 @@ class MpiGroup : public Group {
 
   MPI_Comm communicator_;
   std::string name_;
+  std::size_t piece_;
   int rank_ = 0;
   int size_ = 1;
   int highest_tag_ = 32767;  // the collectives' own; callers' tags are below it

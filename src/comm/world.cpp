@@ -2,6 +2,7 @@
 #include "comm/world.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
@@ -85,6 +86,23 @@ void start_mpi(int* argc, char*** argv) {
   }
 }
 
+// The world that is alive, for the handler below: exit() hands nothing over.
+std::atomic<const World*> living_world{nullptr};
+
+// exit() in the middle of a run, by a library or a script binding, would look like success while
+// the peers wait.
+void refuse_quiet_exit() {
+  const World* world = living_world.exchange(nullptr);
+  if (world != nullptr && is_mpi_live()) {
+    raise_fault({},
+                Code::bug,
+                fmt::format("rank {} ({}): the process called exit() while the run was going on; "
+                            "return from main instead",
+                            world->rank(),
+                            world->host()));
+  }
+}
+
 std::unique_ptr<Group> group_of(MPI_Comm communicator, const std::string& name) {
   int size = 0;
   check_mpi(MPI_Comm_size(communicator, &size), "MPI_Comm_size of " + name);
@@ -135,9 +153,13 @@ World::World(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &impl_->rank), "MPI_Comm_rank of the world");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &impl_->size), "MPI_Comm_size of the world");
   impl_->group = duplicate_of_world("world");
+  living_world = this;
+  static const int is_registered = std::atexit(refuse_quiet_exit);
+  (void)is_registered;
 }
 
 World::~World() {
+  living_world = nullptr;
   if (impl_->is_alone || !is_mpi_live()) {
     return;
   }
