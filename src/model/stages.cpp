@@ -44,7 +44,19 @@ double layer_cost(const Spec& spec, dim_t i) {
 }
 
 StageMap plan_stages(const Spec& spec, int stages, const std::vector<dim_t>& layers_per_stage) {
-  const auto count = static_cast<dim_t>(spec.layers.size());
+  std::vector<double> costs;
+  for (dim_t i = 0; i < static_cast<dim_t>(spec.layers.size()); ++i) {
+    costs.push_back(layer_cost(spec, i));
+  }
+  const double head = static_cast<double>(spec.vocabulary) * static_cast<double>(spec.hidden);
+  return plan_stages(costs, head, stages, layers_per_stage);
+}
+
+StageMap plan_stages(const std::vector<double>& layer_costs,
+                     double head,
+                     int stages,
+                     const std::vector<dim_t>& layers_per_stage) {
+  const auto count = static_cast<dim_t>(layer_costs.size());
   if (stages > count) {
     throw Error(Code::usage,
                 fmt::format("parallel.pipeline: {} stages for {} layers; use at most {}", stages, count, count));
@@ -67,10 +79,9 @@ StageMap plan_stages(const Spec& spec, int stages, const std::vector<dim_t>& lay
     return map;
   }
   std::vector<double> prefix(1, 0);
-  for (dim_t i = 0; i < count; ++i) {
-    prefix.push_back(prefix.back() + layer_cost(spec, i));
+  for (const double cost : layer_costs) {
+    prefix.push_back(prefix.back() + cost);
   }
-  const double head = static_cast<double>(spec.vocabulary) * static_cast<double>(spec.hidden);
   // best[s][n]: least largest cost of the first n layers on s + 1 stages; cut[s][n]: where the last of them begins.
   const auto n_layers = static_cast<std::size_t>(count);
   const auto n_stages = static_cast<std::size_t>(stages);
