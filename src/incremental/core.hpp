@@ -1,6 +1,6 @@
-// incremental/core.hpp — the graph without types: records, edges, heights, the recompute heap, the undo log.
-// Use graph.hpp; this is what its templates call. After Jane Street's Incremental, with commit and rollback added.
-// SPDX-License-Identifier: Apache-2.0
+// incremental/core.hpp — the graph without types: records, edges, heights, the recompute heap, the
+// undo log. Use graph.hpp; this is what its templates call. After Jane Street's Incremental, with
+// commit and rollback added. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ struct Record {
   std::int32_t scope = -1;          // the bind_left in whose function it was made
   std::int32_t partner = -1;        // bind_left <-> bind_main
   std::string label;
-  std::vector<std::int32_t> children;  // what it depends on, as given (may repeat)
-  std::vector<std::int32_t> parents;   // necessary dependants, one entry per edge
+  std::vector<std::int32_t> children;     // what it depends on, as given (may repeat)
+  std::vector<std::int32_t> parents;      // necessary dependants, one entry per edge
   std::vector<std::int32_t> scope_nodes;  // of a bind_left: the nodes its function made
   Stored value;
   Stored pending;  // of a variable: set, not yet stabilized
@@ -93,21 +93,28 @@ class Core {
   [[nodiscard]] std::int32_t size() const;
 
   // The node of (kind, uid), if it is there and valid.
-  [[nodiscard]] std::optional<std::int32_t> find_memo(const std::string& kind, std::uint64_t uid) const;
+  [[nodiscard]] std::optional<std::int32_t> find_memo(const std::string& kind,
+                                                      std::uint64_t uid) const;
   // `make` runs outside every scope, so that the node outlives the bind that asked for it.
-  std::int32_t make_memo(const std::string& kind, std::uint64_t uid, const std::function<std::int32_t()>& make);
+  std::int32_t make_memo(const std::string& kind,
+                         std::uint64_t uid,
+                         const std::function<std::int32_t()>& make);
 
   Counters stabilize();
   void begin();
   void commit();
   void rollback();
+
   [[nodiscard]] bool in_transaction() const {
     return transaction_ != nullptr;
   }
+
   [[nodiscard]] bool is_stable() const;
+
   [[nodiscard]] const Counters& counters() const {
     return counters_;
   }
+
   [[nodiscard]] std::int64_t stabilization() const {
     return stabilization_;
   }
@@ -118,7 +125,8 @@ class Core {
  private:
   using Memo = std::map<std::pair<std::string, std::uint64_t>, std::int32_t>;
 
-  // What rollback puts back: each record as it was before its first change, and all the small state.
+  // What rollback puts back: each record as it was before its first change, and all the small
+  // state.
   struct Transaction {
     std::int32_t size = 0;
     std::unordered_map<std::int32_t, Record> before;
@@ -127,6 +135,7 @@ class Core {
     std::vector<std::pair<Memo::key_type, std::int32_t>> memo_before;  // -1: was not there
     Counters counters;
     std::int64_t stabilization = 0;
+    dim_t invalid_nodes = 0;
     bool implied = false;  // by a stabilize outside a transaction
   };
 
@@ -152,7 +161,11 @@ class Core {
   void finish(std::int32_t node, Stored value);
   void invalidate(const std::vector<std::int32_t>& nodes);
   void collect();
-  void save_memo(const Memo::key_type& key);
+  void free_node(std::int32_t node);
+  void check_record(std::int32_t node) const;
+  void start_transaction(bool implied);
+  void set_memo(const Memo::key_type& key, std::int32_t node);
+  [[nodiscard]] bool has_invalid_child(const Record& record) const;
 
   std::vector<Record> nodes_;
   std::vector<std::int32_t> free_;
@@ -161,9 +174,12 @@ class Core {
   Memo memo_;
   Counters counters_;
   std::int64_t stabilization_ = 0;
-  std::int32_t scope_ = -1;     // of the bind whose function runs
-  bool in_function_ = false;    // a function of a node runs
-  bool in_bind_ = false;        // … and it is a bind's, which may add nodes
+  std::int32_t scope_ = -1;   // of the bind whose function runs
+  bool in_function_ = false;  // a function of a node runs
+  bool in_bind_ = false;      // … and it is a bind's, which may add nodes
+  std::uint32_t generations_ =
+      0;  // nodes ever made; not put back by rollback, so that no handle comes alive again
+  dim_t invalid_nodes_ = 0;  // still in the arena
   std::unique_ptr<Transaction> transaction_;
 };
 

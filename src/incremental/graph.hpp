@@ -1,54 +1,28 @@
-// incremental/graph.hpp — derived values that are recomputed only where an edit reaches them, with commit and rollback.
-// After Jane Street's Incremental (variables, derived nodes, heights, cutoff, binds, observers). Values are pure: a
-// node's function reads its inputs and nothing else, has no effect, and adds no nodes (a bind's may).
-// SPDX-License-Identifier: Apache-2.0
+// incremental/graph.hpp — derived values that are recomputed only where an edit reaches them, with
+// commit and rollback. After Jane Street's Incremental (variables, derived nodes, heights, cutoff,
+// binds, observers). Values are pure: a node's function reads its inputs and nothing else, has no
+// effect, and adds no nodes (a bind's may). SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
+#include <memory>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include "base/error.hpp"
 #include "incremental/core.hpp"
+#include "incremental/node.hpp"
 
 namespace cambium::incremental {
-
-// A handle; the graph owns the value.
-template <typename T>
-struct Node {
-  using value_type = T;
-  NodeId id;
-};
-
-// A node whose value is set from outside.
-template <typename T>
-struct Var : Node<T> {};
-
-// When a recomputed value counts as the old one: equal hash_of(value) (found by the value's namespace) if there is one,
-// else ==, else never. set_cutoff overrides it for a node.
-template <typename T>
-concept HasContentHash = requires(const T& v) {
-  { hash_of(v) } -> std::convertible_to<std::uint64_t>;
-};
-
-template <typename T>
-bool same_content(const void* a, const void* b) {
-  const T& left = *static_cast<const T*>(a);
-  const T& right = *static_cast<const T*>(b);
-  if constexpr (HasContentHash<T>) {
-    return hash_of(left) == hash_of(right);
-  } else if constexpr (std::equality_comparable<T>) {
-    return left == right;
-  } else {
-    return false;
-  }
-}
 
 class Graph {
  public:
   template <typename T>
   Var<T> var(std::string label, T value) {
-    return {core_.id_of(core_.add_variable(std::move(label), store(std::move(value)), same_content<T>))};
+    return {core_.id_of(
+        core_.add_variable(std::move(label), store(std::move(value)), same_content<T>))};
   }
 
   // Takes effect at the next stabilize.
@@ -59,8 +33,11 @@ class Graph {
 
   // f(const T1&, …) -> R, for one to five inputs.
   template <typename F, typename... Ts>
-    requires(sizeof...(Ts) >= 1 && sizeof...(Ts) <= 5 && std::invocable<const F&, const Ts&...>)
-  auto map(std::string label, F f, Node<Ts>... inputs) {
+
+  requires(sizeof...(Ts) >= 1 && sizeof...(Ts) <= 5 &&
+           std::invocable<const F&, const Ts&...>) auto map(std::string label,
+                                                            F f,
+                                                            Node<Ts>... inputs) {
     using R = std::decay_t<std::invoke_result_t<const F&, const Ts&...>>;
     auto compute = [f = std::move(f)](const Inputs& in) {
       return apply<F, R, Ts...>(f, in, std::index_sequence_for<Ts...>{});
@@ -89,8 +66,9 @@ class Graph {
         core_.add_map(std::move(label), std::move(children), std::move(compute), same_content<R>))};
   }
 
-  // f(const L&) -> Node<R>: a part of the graph that depends on a value. Nodes that f makes belong to it: when `left`
-  // changes they become invalid and f runs again. Memo nodes do not belong to it. f captures the graph by reference.
+  // f(const L&) -> Node<R>: a part of the graph that depends on a value. Nodes that f makes belong
+  // to it: when `left` changes they become invalid and f runs again. Memo nodes do not belong to
+  // it. f captures the graph by reference.
   template <typename L, typename F>
   auto bind(std::string label, Node<L> left, F f) {
     using NodeR = std::decay_t<std::invoke_result_t<const F&, const L&>>;
@@ -98,12 +76,12 @@ class Graph {
     auto function = [this, f = std::move(f)](const void* value) {
       return core_.resolve(static_cast<Node<R>>(f(*static_cast<const L*>(value))).id);
     };
-    return Node<R>{core_.id_of(
-        core_.add_bind(std::move(label), core_.resolve(left.id), std::move(function), same_content<R>))};
+    return Node<R>{core_.id_of(core_.add_bind(
+        std::move(label), core_.resolve(left.id), std::move(function), same_content<R>))};
   }
 
-  // The node of (kind, uid); made by make() -> Node<T> when there is none. Keyed by uid, never by a position, so an
-  // insertion leaves all others alone. T must be the type with which it was made.
+  // The node of (kind, uid); made by make() -> Node<T> when there is none. Keyed by uid, never by a
+  // position, so an insertion leaves all others alone. T must be the type with which it was made.
   template <typename F>
   auto memo(const std::string& kind, std::uint64_t uid, F make) {
     using NodeT = Node<typename std::invoke_result_t<F&>::value_type>;
@@ -116,12 +94,14 @@ class Graph {
   // same(const T& old, const T& new) -> bool decides whether dependants need to run.
   template <typename T, typename F>
   void set_cutoff(Node<T> node, F same) {
-    core_.set_cutoff(core_.resolve(node.id), [same = std::move(same)](const void* a, const void* b) {
-      return same(*static_cast<const T*>(a), *static_cast<const T*>(b));
-    });
+    core_.set_cutoff(core_.resolve(node.id),
+                     [same = std::move(same)](const void* a, const void* b) {
+                       return same(*static_cast<const T*>(a), *static_cast<const T*>(b));
+                     });
   }
 
-  // Only what an observed node needs is computed. Calls are counted; each observe needs its unobserve.
+  // Only what an observed node needs is computed. Calls are counted; each observe needs its
+  // unobserve.
   template <typename T>
   void observe(Node<T> node) {
     core_.observe(core_.resolve(node.id));
@@ -132,7 +112,8 @@ class Graph {
     core_.unobserve(core_.resolve(node.id));
   }
 
-  // The value of the last stabilize. Throws Error(bug) for a node that is invalid or was never computed.
+  // The value of the last stabilize. Throws Error(bug) for a node that is invalid or was never
+  // computed.
   template <typename T>
   [[nodiscard]] const T& value(Node<T> node) const {
     return *static_cast<const T*>(core_.value(core_.resolve(node.id)).get());
@@ -144,14 +125,16 @@ class Graph {
     return std::static_pointer_cast<const T>(core_.value(core_.resolve(node.id)));
   }
 
-  // Brings all observed nodes up to date, each node at most once, inputs first. Returns what this call did.
-  // When a function throws, the transaction (an implied one if none is open) is rolled back, and the exception goes on.
+  // Brings all observed nodes up to date, each node at most once, inputs first. Returns what this
+  // call did. When a function throws, the transaction (an implied one if none is open) is rolled
+  // back, and the exception goes on.
   Counters stabilize() {
     return core_.stabilize();
   }
 
-  // One transaction at a time. rollback() puts back values, edges, heights, observers, counters and drops new nodes
-  // (their handles are refused from then on); without an open transaction it does nothing. commit() needs a stable graph.
+  // One transaction at a time. rollback() puts back values, edges, heights, observers, counters and
+  // drops new nodes (their handles are refused from then on); without an open transaction it does
+  // nothing. commit() needs a stable graph.
   void begin() {
     core_.begin();
   }
