@@ -25,10 +25,21 @@ void check_dtype(const Stream& stream, DType dtype) {
       fits, fmt::format("products on {}: f32 only (f64 on reference)", name_of(stream.backend())));
 }
 
+// `cpu` does not read the plain weight, so it may be absent there; panels alone do not tell ragged
+// sizes.
+void check_plain(
+    const char* what, const Stream& stream, const View& w, dim_t n, dim_t k, DType dtype) {
+  if (stream.backend() == Backend::reference || w.data != nullptr) {
+    check_shape(what, w, n, k, dtype);
+  }
+}
+
 // The panels of a (columns, k) operand, which only `cpu` reads.
 void check_panels(const char* what, const View& panels, dim_t columns, dim_t k) {
-  CAMBIUM_CHECK(panels.dtype == DType::f32 && panels.size() == packed_elements(columns, k) &&
-                    panels.is_contiguous(),
+  const bool fits = panels.dtype == DType::f32 && panels.is_contiguous() &&
+                    panels.size() == packed_elements(columns, k) &&
+                    (panels.data != nullptr || panels.size() == 0);
+  CAMBIUM_CHECK(fits,
                 fmt::format("{}: expected the f32 panels of {} columns and {} sums, got ({}, {})",
                             what,
                             columns,
@@ -74,6 +85,7 @@ void product_forward(Stream& stream, const ProductForward& a) {
   const DType dtype = a.x.dtype;
   check_dtype(stream, dtype);
   check_shape("product_forward: y", a.y, m, n, dtype);
+  check_plain("product_forward: w", stream, a.w.plain, n, k, dtype);
   if (!a.residual.empty()) {
     check_shape("product_forward: residual", a.residual, m, n, dtype);
     CAMBIUM_CHECK(a.accumulate == Accumulate::no, "product_forward: residual and accumulate");
@@ -81,7 +93,6 @@ void product_forward(Stream& stream, const ProductForward& a) {
   count(stream, m, n, k);
   switch (stream.backend()) {
     case Backend::reference:
-      check_shape("product_forward: w", a.w.plain, n, k, dtype);
       return reference::product_forward(stream, a);
     case Backend::cpu:
       check_panels("product_forward: w.forward", a.w.forward, n, k);
@@ -99,10 +110,10 @@ void product_backward_input(Stream& stream, const ProductBackwardInput& a) {
   const DType dtype = a.dy.dtype;
   check_dtype(stream, dtype);
   check_shape("product_backward_input: dx", a.dx, m, k, dtype);
+  check_plain("product_backward_input: w", stream, a.w.plain, n, k, dtype);
   count(stream, m, n, k);
   switch (stream.backend()) {
     case Backend::reference:
-      check_shape("product_backward_input: w", a.w.plain, n, k, dtype);
       return reference::product_backward_input(stream, a);
     case Backend::cpu:
       check_panels("product_backward_input: w.transposed", a.w.transposed, k, n);

@@ -1,0 +1,360 @@
+// tests/kernels/product_order_test.cpp — the order contract of the products, by comparing bits
+// (design.md §1).
+//
+// One checker takes any product and counts elements whose bits depend on what they must not depend
+// on. Ours must count zero; a product that splits its sum, as libraries do, must not.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <ostream>
+#include <vector>
+
+#include "kernels/cpu/isa.hpp"
+#include "tests/kernels/product_cases.hpp"
+
+namespace cambium::kernels::testing {
+namespace {
+
+using cpu::Isa;
+using device::Backend;
+
+struct Shape {
+  dim_t rows;
+  dim_t columns;
+  dim_t sum;
+};
+
+// Ragged in every tile size, below and above one block of each axis, and degenerate ones.
+constexpr Shape kShapes[] = {{37, 53, 75},
+                             {130, 97, 600},
+                             {1, 1, 1},
+                             {1, 48, 256},
+                             {9, 49, 257},
+                             {65, 481, 33},
+                             {8, 16, 513}};
+
+// Elements whose bits changed, by what was done to the call.
+struct Differences {
+  dim_t from_chain = 0;
+  dim_t by_moving_rows = 0;
+  dim_t by_cutting = 0;
+  dim_t by_appended_zeros = 0;
+  dim_t by_threads = 0;
+
+  bool operator==(const Differences&) const = default;
+
+  Differences& operator+=(const Differences& o) {
+    from_chain += o.from_chain;
+    by_moving_rows += o.by_moving_rows;
+    by_cutting += o.by_cutting;
+    by_appended_zeros += o.by_appended_zeros;
+    by_threads += o.by_threads;
+    return *this;
+  }
+};
+
+std::ostream& operator<<(std::ostream& out, const Differences& d) {
+  return out << fmt::format(
+             "{{from chain {}, by moving rows {}, by cutting {}, by appended zeros {}, by threads "
+             "{}}}",
+             d.from_chain,
+             d.by_moving_rows,
+             d.by_cutting,
+             d.by_appended_zeros,
+             d.by_threads);
+}
+
+enum class Zeros { have_a_sign, are_equal };
+
+bool same(float a, float b, Zeros zeros) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+         (zeros == Zeros::are_equal && a == 0 && b == 0);
+}
+
+dim_t count_differences(const Matrix& a, const Matrix& b, Zeros zeros = Zeros::have_a_sign) {
+  if (a.values.size() != b.values.size()) {
+    ADD_FAILURE() << "matrices of " << a.values.size() << " and " << b.values.size() << " elements";
+    return -1;
+  }
+  dim_t count = 0;
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    count += same(a.values[i], b.values[i], zeros) ? 0 : 1;
+  }
+  return count;
+}
+
+// The same product computed in four calls: rows and columns of the output cut at about a third.
+Matrix product_in_pieces(const ProductFunction& product,
+                         Stream& stream,
+                         const Matrix& left,
+                         const Matrix& right) {
+  Matrix out(left.rows, right.rows);
+  const dim_t row_cut = left.rows / 3;
+  const dim_t column_cut = (right.rows + 2) / 3;
+  for (const Range rows : {Range{0, row_cut}, Range{row_cut, left.rows}}) {
+    for (const Range columns : {Range{0, column_cut}, Range{column_cut, right.rows}}) {
+      if (rows.size() == 0 || columns.size() == 0) {
+        continue;
+      }
+      const Matrix piece = product(stream, left.part_of_rows(rows), right.part_of_rows(columns));
+      for (dim_t i = 0; i < piece.rows; ++i) {
+        for (dim_t j = 0; j < piece.cols; ++j) {
+          out.at(rows.begin + i, columns.begin + j) = piece.at(i, j);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+Differences check_order(const ProductFunction& product,
+                        Backend backend,
+                        const Matrix& left,
+                        const Matrix& right) {
+  Stream one(backend, 1);
+  Stream two(backend, 2);
+  const Matrix whole = product(one, left, right);
+  const auto reversed = [&](dim_t row) { return left.rows - 1 - row; };
+
+  Differences d;
+  d.from_chain = count_differences(whole, chain(left, right));
+  d.by_moving_rows =
+      count_differences(product(one, left.reordered(reversed), right), whole.reordered(reversed));
+  d.by_cutting = count_differences(product_in_pieces(product, one, left, right), whole) +
+                 count_differences(product_in_pieces(product, two, left, right), whole);
+  for (const dim_t zeros : {1, 7, 64, 300}) {
+    // A chain that ended at -0 goes on to +0: nothing else may change.
+    d.by_appended_zeros += count_differences(
+        product(one, left.widened(zeros), right.widened(zeros)), whole, Zeros::are_equal);
+  }
+  d.by_threads = count_differences(product(two, left, right), whole);
+  return d;
+}
+
+Differences check_shapes(const ProductFunction& product, Backend backend) {
+  Differences sum;
+  for (const Shape& s : kShapes) {
+    const Differences d = check_order(
+        product, backend, some_matrix(s.rows, s.sum, 1), some_matrix(s.columns, s.sum, 2));
+    const Differences tiny = check_order(
+        product, backend, tiny_matrix(s.rows, s.sum, 3), tiny_matrix(s.columns, s.sum, 4));
+    EXPECT_EQ(d, Differences{}) << s.rows << " x " << s.columns << " x " << s.sum;
+    EXPECT_EQ(tiny, Differences{})
+        << s.rows << " x " << s.columns << " x " << s.sum << ", denormals";
+    sum += d;
+    sum += tiny;
+  }
+  return sum;
+}
+
+// Every ISA of the machine; back to the machine's own choice at the end.
+class ProductOrder : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    cpu::select_isa(Isa::automatic);
+  }
+
+  static std::vector<Isa> isas() {
+    std::vector<Isa> found;
+    for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+      if (cpu::is_supported(isa)) {
+        found.push_back(isa);
+      }
+    }
+    return found;
+  }
+
+  static void expect_one_order(const ProductFunction& product) {
+    {
+      SCOPED_TRACE("reference");
+      EXPECT_EQ(check_shapes(product, Backend::reference), Differences{});
+    }
+    for (const Isa isa : isas()) {
+      SCOPED_TRACE(name_of(isa));
+      cpu::select_isa(isa);
+      EXPECT_EQ(check_shapes(product, Backend::cpu), Differences{});
+      expect_reference_bits(product);
+    }
+  }
+
+  // Larger than the chain check can afford; enough work that both threads take part.
+  static void expect_reference_bits(const ProductFunction& product) {
+    const Matrix left = some_matrix(203, 700, 5);
+    const Matrix right = some_matrix(605, 700, 6);
+    Stream reference(Backend::reference, 2);
+    const Matrix expected = product(reference, left, right);
+    for (const int threads : {1, 2, 3}) {
+      Stream stream(Backend::cpu, threads);
+      EXPECT_EQ(count_differences(product(stream, left, right), expected), 0)
+          << threads << " threads";
+    }
+  }
+};
+
+TEST_F(ProductOrder, ForwardKeepsItsBits) {
+  expect_one_order(forward_product);
+}
+
+TEST_F(ProductOrder, BackwardInputKeepsItsBits) {
+  expect_one_order(backward_input_product);
+}
+
+TEST_F(ProductOrder, BackwardWeightKeepsItsBits) {
+  expect_one_order(backward_weight_product);
+}
+
+// The sum cut in two calls, the second with Accumulate::yes, is the chain of one call.
+ProductFunction accumulated(
+    const std::function<void(Stream&, Matrix&, const Matrix&, const Matrix&, Accumulate)>& call) {
+  return [call](Stream& stream, const Matrix& left, const Matrix& right) {
+    const dim_t cut = left.cols / 2;
+    const Matrix left_t = left.transposed();
+    const Matrix right_t = right.transposed();
+    Matrix out(left.rows, right.rows);
+    const auto part = [&](Range range, Accumulate accumulate) {
+      call(stream,
+           out,
+           left_t.part_of_rows(range).transposed(),
+           right_t.part_of_rows(range).transposed(),
+           accumulate);
+    };
+    part({0, cut}, Accumulate::no);
+    part({cut, left.cols}, Accumulate::yes);
+    return out;
+  };
+}
+
+TEST_F(ProductOrder, AccumulateContinuesTheChain) {
+  const auto forward = [](Stream& stream,
+                          Matrix& out,
+                          const Matrix& left,
+                          const Matrix& right,
+                          Accumulate accumulate) {
+    Matrix x = left;
+    Packed w(stream, right);
+    product_forward(stream,
+                    {.x = x.view(), .w = w.weight(), .y = out.view(), .accumulate = accumulate});
+  };
+  const auto backward_input = [](Stream& stream,
+                                 Matrix& out,
+                                 const Matrix& left,
+                                 const Matrix& right,
+                                 Accumulate accumulate) {
+    Matrix dy = left;
+    Packed w(stream, right.transposed());
+    product_backward_input(
+        stream, {.dy = dy.view(), .w = w.weight(), .dx = out.view(), .accumulate = accumulate});
+  };
+  const auto backward_weight = [](Stream& stream,
+                                  Matrix& out,
+                                  const Matrix& left,
+                                  const Matrix& right,
+                                  Accumulate accumulate) {
+    Matrix dy = left.transposed();
+    Matrix x = right.transposed();
+    product_backward_weight(
+        stream, {.dy = dy.view(), .x = x.view(), .dw = out.view(), .accumulate = accumulate});
+  };
+
+  expect_one_order(accumulated(forward));
+  expect_one_order(accumulated(backward_input));
+  expect_one_order(accumulated(backward_weight));
+}
+
+// The residual is added once, to the chain that has ended; here it is the output itself.
+TEST_F(ProductOrder, ResidualIsAddedOnceAfterTheChain) {
+  for (const Shape& s : kShapes) {
+    const Matrix left = some_matrix(s.rows, s.sum, 1);
+    const Matrix right = some_matrix(s.columns, s.sum, 2);
+    const Matrix residual = some_matrix(s.rows, s.columns, 7);
+    Matrix expected = chain(left, right);
+    std::transform(residual.values.begin(),
+                   residual.values.end(),
+                   expected.values.begin(),
+                   expected.values.begin(),
+                   std::plus<>());
+    const auto product = [&](Stream& stream) {
+      Matrix x = left;
+      Matrix y = residual;
+      Packed w(stream, right);
+      product_forward(stream,
+                      {.x = x.view(), .w = w.weight(), .y = y.view(), .residual = y.view()});
+      return y;
+    };
+
+    Stream reference(Backend::reference, 1);
+    EXPECT_EQ(count_differences(product(reference), expected), 0) << "reference";
+    for (const Isa isa : isas()) {
+      cpu::select_isa(isa);
+      for (const int threads : {1, 2}) {
+        Stream stream(Backend::cpu, threads);
+        EXPECT_EQ(count_differences(product(stream), expected), 0)
+            << name_of(isa) << ", " << threads;
+      }
+    }
+  }
+}
+
+// What a library does with a whole K: it splits the sum by threads and by the size of the output,
+// and adds the parts. Each part is a chain in 8 lanes, as vector code without packing has it.
+Matrix library_product(Stream& stream, const Matrix& left, const Matrix& right) {
+  const dim_t parts = stream.pool().size() * (left.rows * right.rows < 2048 ? 4 : 2);
+  constexpr dim_t kLanes = 8;
+  Matrix out(left.rows, right.rows);
+  for (dim_t i = 0; i < out.rows; ++i) {
+    for (dim_t j = 0; j < out.cols; ++j) {
+      for (dim_t part = 0; part < parts; ++part) {
+        const Range range = share(left.cols, parts, part);
+        float lanes[kLanes] = {};
+        for (dim_t s = range.begin; s < range.end; ++s) {
+          float& lane = lanes[(s - range.begin) % kLanes];
+          lane = std::fma(left.at(i, s), right.at(j, s), lane);
+        }
+        out.at(i, j) += std::accumulate(std::begin(lanes), std::end(lanes), 0.0F);
+      }
+    }
+  }
+  return out;
+}
+
+// Proof that the checker can fail: it must refuse the library's order in every respect but one,
+// since moving rows inside one call changes nothing there either.
+TEST_F(ProductOrder, LibraryProductIsRejected) {
+  const Matrix left = some_matrix(130, 600, 1);
+  const Matrix right = some_matrix(97, 600, 2);
+
+  const Differences d = check_order(library_product, Backend::reference, left, right);
+
+  const dim_t most = left.rows * right.rows / 2;
+  EXPECT_GT(d.from_chain, most);
+  EXPECT_GT(d.by_cutting, 0);
+  EXPECT_GT(d.by_appended_zeros, most);
+  EXPECT_GT(d.by_threads, most);
+}
+
+// A chain whose factors are rounded before they are added (no fma) is another order too.
+TEST_F(ProductOrder, UnfusedProductIsRejected) {
+  const auto unfused = [](Stream&, const Matrix& left, const Matrix& right) {
+    Matrix out(left.rows, right.rows);
+    for (dim_t i = 0; i < out.rows; ++i) {
+      for (dim_t j = 0; j < out.cols; ++j) {
+        for (dim_t s = 0; s < left.cols; ++s) {
+          const float product = left.at(i, s) * right.at(j, s);
+          out.at(i, j) += product;
+        }
+      }
+    }
+    return out;
+  };
+
+  const Differences d =
+      check_order(unfused, Backend::reference, some_matrix(37, 75, 1), some_matrix(53, 75, 2));
+
+  EXPECT_GT(d.from_chain, 0);
+}
+
+}  // namespace
+}  // namespace cambium::kernels::testing
