@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@
 
 namespace cambium::data {
 
-// Only texts of the label set are used. labelled: labelled_per_class of each class, chosen by
-// (seed, class), in file order. unlabelled: the other file's texts, or, without one (or with the
-// same file), what is left of the labelled one.
+// Only texts of the label set are used, of a labelled file. labelled: labelled_per_class of each
+// class, chosen by (seed, class), in file order. unlabelled: the other file's texts, or, without
+// one (or with the same file), what is left of the labelled one.
 struct MtsslData {
   LabelSet labels;
   TextSet labelled;
@@ -30,5 +31,10 @@ struct MtsslData {
 // Throws: Error(bad_input) for bad files, unknown labels, a class with too few texts, no unlabelled
 // text while the threshold is on.
 [[nodiscard]] MtsslData load_mtssl_data(const config::MtsslPhase& phase, std::uint64_t seed);
+
+// The texts of a labelled file whose label is in the set, in file order: held-out texts, and those
+// of an evaluate phase. Throws: Error(bad_input) for a bad file and for one without any such text.
+[[nodiscard]] TextSet load_labelled_texts(const std::filesystem::path& path,
+                                          const LabelSet& labels);
 
 }  // namespace cambium::data

@@ -34,9 +34,6 @@ struct Windows {
   }
 };
 
-// CR LF becomes LF, in place.
-void normalise_line_ends(std::string& text);
-
 class TextCorpus {
  public:
   // Throws: Error(bad_input) for a file that is absent, no regular file, unreadable, empty, or
