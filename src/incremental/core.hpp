@@ -1,6 +1,7 @@
 // incremental/core.hpp — the graph without types: records, edges, heights, the recompute heap, the
 // undo log. Use graph.hpp; this is what its templates call. After Jane Street's Incremental, with
-// commit and rollback added. SPDX-License-Identifier: Apache-2.0
+// commit and rollback added.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

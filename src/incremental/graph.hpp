@@ -1,7 +1,8 @@
 // incremental/graph.hpp — derived values that are recomputed only where an edit reaches them, with
 // commit and rollback. After Jane Street's Incremental (variables, derived nodes, heights, cutoff,
 // binds, observers). Values are pure: a node's function reads its inputs and nothing else, has no
-// effect, and adds no nodes (a bind's may). SPDX-License-Identifier: Apache-2.0
+// effect, and adds no nodes (a bind's may).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

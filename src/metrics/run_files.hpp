@@ -1,5 +1,6 @@
 // metrics/run_files.hpp — small JSON files of a run directory that are written whole:
-// timeline.json, ranks.json. SPDX-License-Identifier: Apache-2.0
+// timeline.json, ranks.json.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

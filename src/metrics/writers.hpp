@@ -1,6 +1,7 @@
 // metrics/writers.hpp — the line files of a run directory: metrics.jsonl, events.jsonl,
 // journal.jsonl. One rank (0) owns them. Each line is one write(2) and one JSON object; formats:
-// src/metrics/README.md. SPDX-License-Identifier: Apache-2.0
+// src/metrics/README.md.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 // schedule/plan_builder.hpp — turns "forward of 3, backward of 1" into actions with messages, slots
-// and buffers. SPDX-License-Identifier: Apache-2.0
+// and buffers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "schedule/schedule.hpp"

@@ -1,6 +1,7 @@
 // schedule/schedule.hpp — a pipeline schedule is data: a list of actions per stage, made by a pure
 // function. Source: GPipe (Huang et al. 2019), 1F1B (Narayanan et al. 2021); backward in two acts
-// as in Qi et al. 2024. SPDX-License-Identifier: Apache-2.0
+// as in Qi et al. 2024.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

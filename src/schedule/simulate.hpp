@@ -1,5 +1,6 @@
 // schedule/simulate.hpp — runs the plans of all stages on paper: does it end, how long does it
-// take, where does it wait? SPDX-License-Identifier: Apache-2.0
+// take, where does it wait?
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -241,6 +241,62 @@ TEST(Memo, OutlivesTheScopeThatAskedForIt) {
   EXPECT_EQ(made, 1);
 }
 
+TEST(Memo, OfANodeThatFellIsMadeAnew) {
+  Graph graph;
+  const auto n = graph.var("n", 1);
+  Node<int> leaked;
+  const auto out = graph.bind("out", n, [&](int v) {
+    return leaked = graph.map(
+               "leaf", [v](int w) { return v + w; }, n);
+  });
+  graph.observe(out);
+  graph.stabilize();
+  const auto on_leaf = [&] {
+    return graph.memo("on leaf", 1, [&] {
+      return graph.map(
+          "on leaf", [](int v) { return -v; }, leaked);
+    });
+  };
+  const NodeId first = on_leaf().id;
+  graph.begin();
+  graph.set(n, 2);
+  graph.stabilize();
+  graph.commit();
+  for (int i = 0; i < 4; ++i) {
+    graph.var("takes a free place", i);
+  }
+
+  const auto second = on_leaf();
+  graph.observe(second);
+  graph.stabilize();
+
+  EXPECT_NE(second.id.generation, first.generation);
+  EXPECT_EQ(graph.value(second), -4);
+  graph.check_invariants();
+}
+
+TEST(Bind, GivesPlacesBackAfterARollback) {
+  Graph graph;
+  const auto n = graph.var("n", 0);
+  const auto out = graph.bind("out", n, [&](int v) {
+    return graph.map(
+        "inner", [v](int w) { return v + w; }, n);
+  });
+  graph.observe(out);
+  graph.stabilize();
+  for (int i = 1; i < 50; ++i) {
+    graph.set(n, i);
+    graph.stabilize();
+    graph.begin();
+    graph.set(n, -i);
+    graph.stabilize();
+    graph.rollback();
+    ASSERT_EQ(graph.value(out), 2 * i);
+  }
+
+  EXPECT_LE(graph.core().size(), 6);
+}
+
 TEST(Bind, WhoseFunctionThrowsRollsBack) {
   Graph graph;
   const auto n = graph.var("n", 1);

@@ -1,5 +1,6 @@
 // Thousands of random edits, commits and rollbacks on random graphs, against recomputation from
-// nothing. SPDX-License-Identifier: Apache-2.0
+// nothing.
+// SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <memory>

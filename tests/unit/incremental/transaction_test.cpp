@@ -65,6 +65,12 @@ TEST(Transaction, RollbackLeavesNoTrace) {
   EXPECT_EQ(small.graph.value(small.checked), 3);
   EXPECT_THROW((void)small.graph.value(more), Error) << "its node is gone";
   small.graph.check_invariants();
+  int made = 0;
+  small.graph.memo("kept", 7, [&] {
+    ++made;
+    return small.graph.map("kept", [](int v) { return -v; }, small.twice);
+  });
+  EXPECT_EQ(made, 1) << "the memo was rolled back too";
 }
 
 TEST(Transaction, AHandleOfARolledBackNodeNeverComesAliveAgain) {
