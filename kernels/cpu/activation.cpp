@@ -1,0 +1,115 @@
+// kernels/cpu/activation.cpp — SwiGLU and SiLU in one pass over memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/targets.hpp"
+//
+#include "kernels/cpu/parallel.hpp"
+#include "kernels/dispatch/activation.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/activation.cpp"
+#include <hwy/foreach_target.h>
+//
+#include "kernels/cpu/math-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+
+namespace cambium::kernels::cpu::HWY_NAMESPACE {
+
+// An exp and a division cost about as much as this many cheap elements.
+constexpr dim_t kCost = 8;
+
+// d silu(z) / dz = s * (1 + z * (1 - s)) with s = sigmoid(z).
+HWY_INLINE Floats silu_slope(const Floats& z, const Floats& sigmoid) {
+  const Floats one = broadcast(1.0F);
+  return sigmoid * fma(z, one - sigmoid, one);
+}
+
+void swiglu_forward(Stream& stream, const SwigluForward& a) {
+  const Shape shape = shape_of(a.gate, a.up, a.y);
+  split_elements(stream, shape, kCost * a.gate.size(), [&](dim_t row, Range columns) HWY_ATTR {
+    const float* gate = a.gate.as<float>() + row * a.gate.stride;
+    const float* up = a.up.as<float>() + row * a.up.stride;
+    float* y = a.y.as<float>() + row * a.y.stride;
+    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+      const Floats z = part.load(gate + i);
+      part.store((z * sigmoid_of(z)) * part.load(up + i), y + i);
+    });
+  });
+}
+
+void swiglu_backward(Stream& stream, const SwigluBackward& a) {
+  const Shape shape = shape_of(a.gate, a.dy, a.up, a.dgate, a.dup);
+  split_elements(stream, shape, kCost * a.gate.size(), [&](dim_t row, Range columns) HWY_ATTR {
+    const float* dy = a.dy.as<float>() + row * a.dy.stride;
+    const float* gate = a.gate.as<float>() + row * a.gate.stride;
+    const float* up = a.up.as<float>() + row * a.up.stride;
+    float* dgate = a.dgate.as<float>() + row * a.dgate.stride;
+    float* dup = a.dup.as<float>() + row * a.dup.stride;
+    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+      const Floats z = part.load(gate + i);
+      const Floats slope = part.load(dy + i);
+      const Floats sigmoid = sigmoid_of(z);
+      const Floats for_gate = (slope * part.load(up + i)) * silu_slope(z, sigmoid);
+      part.store(for_gate, dgate + i);
+      part.store(slope * (z * sigmoid), dup + i);
+    });
+  });
+}
+
+void silu_forward(Stream& stream, const SiluForward& a) {
+  const Shape shape = shape_of(a.x, a.y);
+  split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
+    const float* x = a.x.as<float>() + row * a.x.stride;
+    float* y = a.y.as<float>() + row * a.y.stride;
+    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+      const Floats z = part.load(x + i);
+      part.store(z * sigmoid_of(z), y + i);
+    });
+  });
+}
+
+void silu_backward(Stream& stream, const SiluBackward& a) {
+  const Shape shape = shape_of(a.x, a.dy, a.dx);
+  split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
+    const float* dy = a.dy.as<float>() + row * a.dy.stride;
+    const float* x = a.x.as<float>() + row * a.x.stride;
+    float* dx = a.dx.as<float>() + row * a.dx.stride;
+    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+      const Floats z = part.load(x + i);
+      part.store(part.load(dy + i) * silu_slope(z, sigmoid_of(z)), dx + i);
+    });
+  });
+}
+
+}  // namespace cambium::kernels::cpu::HWY_NAMESPACE
+
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace cambium::kernels::cpu {
+
+HWY_EXPORT(swiglu_forward);
+HWY_EXPORT(swiglu_backward);
+HWY_EXPORT(silu_forward);
+HWY_EXPORT(silu_backward);
+
+void swiglu_forward(Stream& stream, const SwigluForward& a) {
+  HWY_DYNAMIC_DISPATCH(swiglu_forward)(stream, a);
+}
+
+void swiglu_backward(Stream& stream, const SwigluBackward& a) {
+  HWY_DYNAMIC_DISPATCH(swiglu_backward)(stream, a);
+}
+
+void silu_forward(Stream& stream, const SiluForward& a) {
+  HWY_DYNAMIC_DISPATCH(silu_forward)(stream, a);
+}
+
+void silu_backward(Stream& stream, const SiluBackward& a) {
+  HWY_DYNAMIC_DISPATCH(silu_backward)(stream, a);
+}
+
+}  // namespace cambium::kernels::cpu
+
+#endif  // HWY_ONCE

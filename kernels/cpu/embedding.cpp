@@ -1,0 +1,73 @@
+// kernels/cpu/embedding.cpp — rows copied, gradients added by column blocks.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/targets.hpp"
+//
+#include <cstring>
+
+#include "kernels/cpu/parallel.hpp"
+#include "kernels/dispatch/embedding.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/embedding.cpp"
+#include <hwy/foreach_target.h>
+//
+#include "kernels/cpu/math-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+
+namespace cambium::kernels::cpu::HWY_NAMESPACE {
+
+void embedding_forward(Stream& stream, const EmbeddingForward& a) {
+  const Range shard{a.first_row, a.first_row + a.table.rows};
+  const std::int32_t* ids = a.ids.as<std::int32_t>();
+  split(stream, a.out.rows, a.out.size(), [&](int, Range rows) {
+    for (dim_t row = rows.begin; row < rows.end; ++row) {
+      if (shard.contains(ids[row])) {
+        const float* from = a.table.as<float>() + (ids[row] - shard.begin) * a.table.stride;
+        std::memcpy(a.out.as<float>() + row * a.out.stride,
+                    from,
+                    static_cast<std::size_t>(a.out.cols) * sizeof(float));
+      }
+    }
+  });
+}
+
+void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+  const Range shard{a.first_row, a.first_row + a.dtable.rows};
+  const std::int32_t* ids = a.ids.as<std::int32_t>();
+  split_blocks(stream, a.dy.cols, kLanes, a.dy.size(), [&](int, Range columns) HWY_ATTR {
+    for (dim_t row = 0; row < a.dy.rows; ++row) {
+      if (!shard.contains(ids[row])) {
+        continue;
+      }
+      const float* from = a.dy.as<float>() + row * a.dy.stride;
+      float* to = a.dtable.as<float>() + (ids[row] - shard.begin) * a.dtable.stride;
+      each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+        part.store(part.load(to + i) + part.load(from + i), to + i);
+      });
+    }
+  });
+}
+
+}  // namespace cambium::kernels::cpu::HWY_NAMESPACE
+
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace cambium::kernels::cpu {
+
+HWY_EXPORT(embedding_forward);
+HWY_EXPORT(embedding_backward);
+
+void embedding_forward(Stream& stream, const EmbeddingForward& a) {
+  HWY_DYNAMIC_DISPATCH(embedding_forward)(stream, a);
+}
+
+void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+  HWY_DYNAMIC_DISPATCH(embedding_backward)(stream, a);
+}
+
+}  // namespace cambium::kernels::cpu
+
+#endif  // HWY_ONCE
