@@ -84,6 +84,61 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
-namespace cambium::kernels::cpu {}  // namespace cambium::kernels::cpu
+namespace cambium::kernels::cpu {
+
+HWY_EXPORT(add);
+HWY_EXPORT(scale);
+HWY_EXPORT(gated_residual_forward);
+HWY_EXPORT(gated_residual_backward_input);
+HWY_EXPORT(gated_residual_backward_weight);
+
+namespace {
+
+char* place(const View& v, dim_t row, dim_t column) {
+  return static_cast<char*>(v.data) +
+         static_cast<std::size_t>(row * v.stride + column) * bytes_of(v.dtype);
+}
+
+}  // namespace
+
+void add_into(Stream& stream, View to, View from) {
+  HWY_DYNAMIC_DISPATCH(add)(stream, to, from, to);
+}
+
+void add(Stream& stream, View a, View b, View y) {
+  HWY_DYNAMIC_DISPATCH(add)(stream, a, b, y);
+}
+
+void copy(Stream& stream, View from, View to) {
+  split_elements(stream, shape_of(to, from), to.size(), [&](dim_t row, Range columns) {
+    const auto bytes = static_cast<std::size_t>(columns.size()) * bytes_of(to.dtype);
+    std::memmove(place(to, row, columns.begin), place(from, row, columns.begin), bytes);
+  });
+}
+
+void fill_zero(Stream& stream, View to) {
+  split_elements(stream, shape_of(to), to.size(), [&](dim_t row, Range columns) {
+    const auto bytes = static_cast<std::size_t>(columns.size()) * bytes_of(to.dtype);
+    std::memset(place(to, row, columns.begin), 0, bytes);
+  });
+}
+
+void scale(Stream& stream, View to, double factor) {
+  HWY_DYNAMIC_DISPATCH(scale)(stream, to, factor);
+}
+
+void gated_residual_forward(Stream& stream, const GatedResidualForward& a) {
+  HWY_DYNAMIC_DISPATCH(gated_residual_forward)(stream, a);
+}
+
+void gated_residual_backward_input(Stream& stream, const GatedResidualBackward& a) {
+  HWY_DYNAMIC_DISPATCH(gated_residual_backward_input)(stream, a);
+}
+
+void gated_residual_backward_weight(Stream& stream, const GatedResidualBackwardWeight& a) {
+  HWY_DYNAMIC_DISPATCH(gated_residual_backward_weight)(stream, a);
+}
+
+}  // namespace cambium::kernels::cpu
 
 #endif  // HWY_ONCE
