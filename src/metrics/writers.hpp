@@ -31,7 +31,7 @@ class MetricsWriter {
 
  private:
   std::filesystem::path path_;
-  std::string prefix_;
+  int attempt_;
 };
 
 // events.jsonl: what happened, in the order in which it happened, over all attempts; never cut.
