@@ -1,6 +1,7 @@
 // checkpoint/array.hpp — the named arrays that a checkpoint holds, and the rectangles of them that
 // a rank has in memory. The module knows nothing of models: a parameter, a moment and a threshold
-// table are all arrays. SPDX-License-Identifier: Apache-2.0
+// table are all arrays.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

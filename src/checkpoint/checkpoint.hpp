@@ -1,5 +1,6 @@
 // checkpoint/checkpoint.hpp — opening, finding and verifying checkpoints. Needs no HDF5; reading
-// arrays is read.hpp. SPDX-License-Identifier: Apache-2.0
+// arrays is read.hpp.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -24,6 +24,8 @@ struct Retention {
 };
 
 inline constexpr const char* kLatestLink = "latest";
+inline constexpr const char* kPartialSuffix = ".partial";
+inline constexpr const char* kRemovedSuffix = ".removed";
 
 [[nodiscard]] std::string step_name(dim_t step);     // "step-00000100"
 [[nodiscard]] std::string partial_name(dim_t step);  // "step-00000100.partial"

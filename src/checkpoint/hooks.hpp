@@ -1,5 +1,6 @@
 // checkpoint/hooks.hpp — named points of a write at which a test may stop, slow or kill the
-// process. SPDX-License-Identifier: Apache-2.0
+// process.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

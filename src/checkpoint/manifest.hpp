@@ -1,6 +1,7 @@
 // checkpoint/manifest.hpp — manifest.json: what a checkpoint holds, where each rectangle lies, and
 // the checksum of each file. It is written last: a folder without it is not a checkpoint. Format:
-// src/checkpoint/README.md. SPDX-License-Identifier: Apache-2.0
+// src/checkpoint/README.md.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

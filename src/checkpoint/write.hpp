@@ -1,5 +1,6 @@
 // checkpoint/write.hpp — writing a checkpoint: whole or not at all. Schema:
-// src/checkpoint/README.md. SPDX-License-Identifier: Apache-2.0
+// src/checkpoint/README.md.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

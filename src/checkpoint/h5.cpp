@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/h5.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <vector>
+
+namespace cambium::checkpoint::h5 {
+namespace {
+
+using nlohmann::json;
+
+void prepare_library() {
+  // Checkpoints are published by rename and never written in place, so locks protect nothing, and
+  // some file systems have none. Read once by the library, when it starts.
+  ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+  // Files are closed by their owners. After a full disk the library's own clean-up at exit would
+  // try again, and crash.
+  H5dont_atexit();
+  H5open();
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+// The innermost entry names the cause ("… errno = 28, error message = 'No space left on device'
+// …").
+herr_t keep_innermost(unsigned n, const H5E_error2_t* entry, void* out) {
+  if (n == 0 && entry->desc != nullptr) {
+    *static_cast<std::string*>(out) = entry->desc;
+  }
+  return 0;
+}
+
+int errno_in(const std::string& reason) {
+  const std::string key = "errno = ";
+  const std::size_t at = reason.find(key);
+  return at == std::string::npos ? 0 : std::atoi(reason.c_str() + at + key.size());
+}
+
+std::string hint_for(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; free space, or lower checkpoint.keep_last";
+    case EAGAIN:
+      return "; locked by another process: see HDF5_USE_FILE_LOCKING";
+    default:
+      return "";
+  }
+}
+
+std::vector<hsize_t> axes_of(const Array& array, dim_t rows, dim_t cols) {
+  if (array.vector) {
+    return {static_cast<hsize_t>(cols)};
+  }
+  return {static_cast<hsize_t>(rows), static_cast<hsize_t>(cols)};
+}
+
+}  // namespace
+
+std::unique_lock<std::mutex> lock_library() {
+  static std::mutex mutex;
+  static std::once_flag prepared;
+  std::unique_lock lock(mutex);
+  std::call_once(prepared, prepare_library);
+  // The switch belongs to a thread where the library is built thread-safe, so every thread sets it.
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  return lock;
+}
+
+void fail(Access access, const Place& place, const std::string& what) {
+  std::string reason = "HDF5 gave no reason";
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, &reason);
+  H5Eclear2(H5E_DEFAULT);
+  const int error = errno_in(reason);
+  if (error != 0) {
+    reason = std::strerror(error);
+  }
+  const bool disk = access == Access::write || error == EIO || error == ESTALE;
+  const std::string object =
+      place.object.empty() ? "" : fmt::format(", dataset '{}'", place.object);
+  throw Error(
+      disk ? Code::storage : Code::bad_input,
+      fmt::format("{}{}: {}: {}{}", place.file.string(), object, what, reason, hint_for(error)));
+}
+
+hid_t file_type(ElementType type) {
+  return type == ElementType::f64 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
+}
+
+hid_t memory_type(ElementType type) {
+  return type == ElementType::f64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+}
+
+Space make_space(const Array& array, const Rectangle& part) {
+  const auto axes = axes_of(array, part.rows.size(), part.cols.size());
+  return Space(checked(H5Screate_simple(static_cast<int>(axes.size()), axes.data(), nullptr),
+                       Access::write,
+                       {"memory", array.name},
+                       "cannot create dataspace"));
+}
+
+void select(const Space& space,
+            const Array& array,
+            const Rectangle& part,
+            const Rectangle& origin) {
+  const auto start =
+      axes_of(array, part.rows.begin - origin.rows.begin, part.cols.begin - origin.cols.begin);
+  const auto count = axes_of(array, part.rows.size(), part.cols.size());
+  checked_status(H5Sselect_hyperslab(
+                     space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+                 Access::write,
+                 {"memory", array.name},
+                 "cannot select");
+}
+
+Plist make_file_access(Access access, H5F_libver_t low, H5F_libver_t high) {
+  const Place place{"memory", ""};
+  Plist plist(checked(H5Pcreate(H5P_FILE_ACCESS), access, place, "cannot create properties"));
+  checked_status(H5Pset_fapl_sec2(plist.get()), access, place, "cannot set driver");
+  checked_status(
+      H5Pset_libver_bounds(plist.get(), low, high), access, place, "cannot set version bounds");
+  if (access == Access::write) {
+    checked_status(H5Pset_sieve_buf_size(plist.get(), 0), access, place, "cannot set sieve");
+    // Large datasets start on pages: whole pages are written, and a reader may map them.
+    checked_status(
+        H5Pset_alignment(plist.get(), 1 << 20, 4096), access, place, "cannot set alignment");
+  }
+  return plist;
+}
+
+File create_file(const std::filesystem::path& path, H5F_libver_t low, H5F_libver_t high) {
+  const Plist access = make_file_access(Access::write, low, high);
+  const Plist creation(
+      checked(H5Pcreate(H5P_FILE_CREATE), Access::write, {path, ""}, "cannot create properties"));
+  checked_status(H5Pset_obj_track_times(creation.get(), 0), Access::write, {path, ""}, "no times");
+  return File(checked(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.get(), access.get()),
+                      Access::write,
+                      {path, ""},
+                      "cannot create"));
+}
+
+File open_file(const std::filesystem::path& path) {
+  const Plist access = make_file_access(Access::read, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
+  return File(checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()),
+                      Access::read,
+                      {path, ""},
+                      "cannot open"));
+}
+
+namespace {
+
+void write_scalar(hid_t object,
+                  const Place& place,
+                  const std::string& name,
+                  hid_t stored,
+                  hid_t given,
+                  const void* value) {
+  const std::string what = "cannot write attribute " + name;
+  const Space scalar(checked(H5Screate(H5S_SCALAR), Access::write, place, what.c_str()));
+  Attribute attribute(
+      checked(H5Acreate2(object, name.c_str(), stored, scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
+              Access::write,
+              place,
+              what.c_str()));
+  checked_status(H5Awrite(attribute.get(), given, value), Access::write, place, what.c_str());
+  attribute.close(Access::write, place);
+}
+
+}  // namespace
+
+void write_attribute(hid_t object, const Place& place, const std::string& name, const json& value) {
+  if (value.is_number_integer()) {
+    const auto number = value.get<std::int64_t>();
+    write_scalar(object, place, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &number);
+  } else if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    write_scalar(object, place, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &number);
+  } else if (value.is_string()) {
+    const auto text = value.get<std::string>();
+    const Type type(checked(H5Tcopy(H5T_C_S1), Access::write, place, "cannot copy type"));
+    checked_status(H5Tset_size(type.get(), text.size() + 1), Access::write, place, "text size");
+    checked_status(H5Tset_cset(type.get(), H5T_CSET_UTF8), Access::write, place, "text encoding");
+    write_scalar(object, place, name, type.get(), type.get(), text.c_str());
+  } else {
+    throw Error(Code::bug,
+                fmt::format("{}: attribute {} of '{}' is {}, expected an integer, float or text",
+                            place.file.string(),
+                            name,
+                            place.object,
+                            value.type_name()));
+  }
+}
+
+}  // namespace cambium::checkpoint::h5
