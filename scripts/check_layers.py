@@ -79,8 +79,9 @@ def check_cmake(root, table):
 def check_sizes(root):
     for path, name in sources(root, "src", "kernels", "app", "tests"):
         lines = path.read_text().count("\n")
-        if lines > LIMITS[path.suffix]:
-            yield f"{name}: {lines} lines, at most {LIMITS[path.suffix]}"
+        limit = LIMITS[".cpp"] if name.endswith("-inl.hpp") else LIMITS[path.suffix]  # -inl: code, in Highway's way
+        if lines > limit:
+            yield f"{name}: {lines} lines, at most {limit}"
 
 
 def main():

@@ -72,15 +72,14 @@ __global__ void rms_norm_backward_input_row_per_half_warp_kernel(
 
   const float scale = static_cast<const float*>(inv_rms.data)[row.index];
   const float cube = __fmul_rn(__fmul_rn(scale, scale), scale);
-  const float correction = __fdiv_rn(__fmul_rn(cube, dot), width);
+  const float pull = __fdiv_rn(__fmul_rn(cube, dot), width);
   const float* past = residual.data == nullptr
                           ? nullptr
                           : static_cast<const float*>(residual.data) + row.index * residual.stride;
   float* to = static_cast<float*>(dx.data) + row.index * dx.stride;
   for (dim_t d = row.lane; d < cols; d += kLanes) {
-    const float direct = __fmul_rn(scale, __fmul_rn(dy_row[d], g[d]));
-    const float value = __fsub_rn(direct, __fmul_rn(x_row[d], correction));
-    to[d] = past == nullptr ? value : __fadd_rn(past[d], value);
+    const float own = __fmaf_rn(-pull, x_row[d], __fmul_rn(scale, __fmul_rn(dy_row[d], g[d])));
+    to[d] = past == nullptr ? own : __fadd_rn(past[d], own);
   }
 }
 

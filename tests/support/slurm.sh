@@ -60,7 +60,6 @@ write_config() {
   host=$(hostname)
   read -ra ports < <(free_ports)
   mkdir -p "$dir/state" "$dir/spool"
-  chmod 711 "$dir"  # munge insists that every user can reach its socket
   head -c 128 /dev/urandom >"$dir/munge.key"
   chmod 600 "$dir/munge.key"
   cat >"$dir/slurm.conf" <<CONF
@@ -105,7 +104,8 @@ start() {
   local tries
   write_config
   trap 'echo "slurm.sh: not started; last lines of the logs:" >&2; tail -n 5 "$dir"/*.log >&2 || true; stop' ERR
-  munged --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munged.pid" \
+  # --force: only this user talks to it, so no other one has to reach its folder.
+  munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munged.pid" \
     --log-file="$dir/munged.log" --seed-file="$dir/munge.seed"
   slurmctld -f "$SLURM_CONF"
   slurmd -f "$SLURM_CONF" -N node1
