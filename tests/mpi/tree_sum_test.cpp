@@ -163,13 +163,13 @@ TEST(TreeReduceScatter, APlainAscendingSumHasOtherBits) {
 TEST(TreeAllReduce, HasTheTreesBitsOnEveryRankForAnyNumberOfThreads) {
   Group& group = world().group();
   for (const dim_t leaves : kLeaves) {
-    for (const dim_t elements : {1, 5, 30000}) {
-      if (elements > 1000 && leaves != 6 && leaves != 4) {
+    for (const dim_t elements : {1, 5, 2500, 30000}) {
+      if (elements > 10000 && leaves != 6 && leaves != 4) {
         continue;  // the long ones only split the work over threads
       }
       const ShardSum sum(leaves, group.size(), group.rank());
       const std::vector<float> want = wanted_sum<float>(leaves, elements);
-      device::Stream stream(device::Backend::cpu, elements > 1000 ? 2 : 1);
+      device::Stream stream(device::Backend::cpu, elements > 10000 ? 2 : 1);
       device::Buffer workspace(tree_workspace_bytes(
           sum, elements, ceil_div(elements, group.size()), device::DType::f32, Reduction::exact));
       const void* const memory = workspace.data();
@@ -197,7 +197,7 @@ TEST(TreeAllReduce, HasTheTreesBitsOnEveryRankForAnyNumberOfThreads) {
 TEST(TreeAllReduce, SendsARingsBytesWhenARankHoldsOneSubtree) {
   Group& group = world().group();
   const int ranks = group.size();
-  const dim_t elements = 60 * ranks;
+  const dim_t elements = 6000 * ranks;
   const ShardSum sum(ranks, ranks, group.rank());
   device::Stream stream(device::Backend::cpu, 1);
   device::Buffer workspace;
@@ -206,7 +206,20 @@ TEST(TreeAllReduce, SendsARingsBytesWhenARankHoldsOneSubtree) {
 
   tree_all_reduce(group, stream, sum, held.nodes, held.nodes[0], workspace, Reduction::exact);
 
-  EXPECT_EQ(group.bytes_sent() - before, 2 * (ranks - 1) * 60 * 4);
+  EXPECT_EQ(group.bytes_sent() - before, 2 * (ranks - 1) * 6000 * 4);
+}
+
+TEST(TreeAllReduce, SendsAShortSubtreeWholeToEachOther) {
+  Group& group = world().group();
+  const ShardSum sum(group.size(), group.size(), group.rank());
+  device::Stream stream(device::Backend::cpu, 1);
+  device::Buffer workspace;
+  Held<float> held(sum, group.size(), 60);
+  const std::int64_t before = group.bytes_sent();
+
+  tree_all_reduce(group, stream, sum, held.nodes, held.nodes[0], workspace, Reduction::exact);
+
+  EXPECT_EQ(group.bytes_sent() - before, (group.size() - 1) * 60 * 4);
 }
 
 TEST(TreeReduceScatter, SendsEachSubtreeOnceToEachOther) {
