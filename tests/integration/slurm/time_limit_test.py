@@ -20,8 +20,8 @@ CAMBIUM = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else ROOT
 CONFIG = ROOT / "configs/tiny/restart.yaml"
 RANKS = 2
 LOOK = 30.0  # seconds between two looks at the time limits
-LEAD = 6.0  # seconds from the submission to the next look
-LENGTH = 16.0  # seconds that the campaign should take: it is in the middle after LEAD, whatever the start costs
+LEAD = 5.0  # seconds from the submission to the next look
+LENGTH = 12.0  # seconds that the campaign should take: it is in the middle after LEAD, whatever the start costs
 
 
 def run(*command, **options):
