@@ -260,6 +260,7 @@ void Plans::make_nodes() {
 
 void Plans::propose(const model::Spec& spec, const PlanShape& shape) {
   entities_before_ = entities_;
+  is_open_ = true;
   graph_.begin();
   try {
     set_variables(spec, shape);
@@ -272,11 +273,15 @@ void Plans::propose(const model::Spec& spec, const PlanShape& shape) {
 
 void Plans::commit() {
   graph_.commit();
+  is_open_ = false;
 }
 
 void Plans::rollback() {
-  graph_.rollback();
-  entities_ = entities_before_;
+  if (is_open_) {
+    graph_.rollback();
+    entities_ = entities_before_;
+    is_open_ = false;
+  }
 }
 
 const model::StageMap& Plans::stages() const {

@@ -63,6 +63,7 @@ class Plans {
   // Throws what a plan throws (a stage without a layer, …), rolled back.
   void propose(const model::Spec& spec, const PlanShape& shape);
   void commit();
+  // Does nothing without an open transaction.
   void rollback();
 
   [[nodiscard]] const model::StageMap& stages() const;
@@ -115,6 +116,7 @@ class Plans {
   incremental::Graph graph_;
   std::map<std::uint64_t, incremental::Var<EntityShape>> entities_;
   std::map<std::uint64_t, incremental::Var<EntityShape>> entities_before_;
+  bool is_open_ = false;
   incremental::Var<Order> order_;
   incremental::Var<PlanShape> shape_;
   incremental::Node<model::StageMap> stages_;

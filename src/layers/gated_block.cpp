@@ -52,7 +52,7 @@ Part& GatedBlock::part(dim_t k, dim_t i) {
 }
 
 bool GatedBlock::is_closed() const {
-  return bucket_.part(kGate, 0).updates == 0;
+  return spec_.born_closed && bucket_.part(kGate, 0).updates == 0;
 }
 
 View GatedBlock::forward(View x, Saved& saved, Mode mode) {

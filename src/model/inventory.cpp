@@ -39,7 +39,7 @@ ParameterSpec matrix(const std::string& name,
 
 // y = x + gate * B silu(A norm(x)). The gate is zero at birth; A and B are drawn, so that the gate sees a branch.
 Entity block_entity(const std::string& name, const InsertedBlock& b, dim_t hidden, dim_t layer) {
-  Entity e{.uid = b.uid, .kind = EntityKind::block, .layer = layer, .birth = b.birth, .born_closed = true, .parameters = {}};
+  Entity e{.uid = b.uid, .kind = EntityKind::block, .layer = layer, .birth = b.birth, .born_closed = b.born_closed, .parameters = {}};
   e.parameters = {
       vector_parameter(name + ".norm.weight", b.uid + 0, hidden, Init::ones),
       matrix(name + ".a.weight", b.uid + 1, b.width, hidden, Cut::rows, b.width, b.init_std),

@@ -126,6 +126,7 @@ json blocks_json(const std::vector<InsertedBlock>& blocks) {
                     {"norm_eps", b.norm_eps},
                     {"norm_width", b.norm_width},
                     {"init_std", b.init_std},
+                    {"born_closed", b.born_closed},
                     {"birth", birth_json(b.birth)}});
   }
   return list;
@@ -141,6 +142,7 @@ std::vector<InsertedBlock> blocks_from(const json& list) {
     b.norm_eps = j.at("norm_eps");
     b.norm_width = j.at("norm_width");
     b.init_std = j.at("init_std");
+    b.born_closed = j.at("born_closed");
     b.birth = birth_from(j.at("birth"));
     blocks.push_back(b);
   }

@@ -36,6 +36,7 @@ struct InsertedBlock {
   double norm_eps = 1e-5;
   dim_t norm_width = 0;
   double init_std = 0.02;
+  bool born_closed = true;  // false: taken over open from another run
   Birth birth;
 
   bool operator==(const InsertedBlock&) const = default;

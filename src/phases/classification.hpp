@@ -1,0 +1,49 @@
+// phases/classification.hpp — accuracy on labelled texts, for evaluation and for semi-supervised phases.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "data/label_set.hpp"
+#include "data/text_set.hpp"
+#include "phases/session.hpp"
+
+namespace cambium::phases {
+
+struct Accuracy {
+  dim_t correct = 0;
+  dim_t samples = 0;
+
+  [[nodiscard]] double share() const {
+    return samples > 0 ? static_cast<double>(correct) / static_cast<double>(samples) : 0;
+  }
+};
+
+// Over `texts` in order, in batches of global_batch_size; batches 0: all. Collective over: world.
+[[nodiscard]] Accuracy accuracy_on(Session& session,
+                                   const data::TextSet& texts,
+                                   dim_t sequence_length,
+                                   dim_t global_batch_size,
+                                   dim_t batches);
+
+// The same on a JSON-lines file, with the labels of the last semi-supervised phase; texts of other labels are left out.
+[[nodiscard]] Accuracy accuracy_on_texts(Session& session,
+                                         const std::filesystem::path& path,
+                                         dim_t sequence_length,
+                                         dim_t global_batch_size,
+                                         dim_t batches);
+
+// One micro-batch of texts in this rank's memory.
+struct TextMicroBatch {
+  TextMicroBatch(dim_t batch, dim_t sequence_length);
+
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> last;
+  std::vector<std::int32_t> labels;
+  std::vector<std::uint64_t> uids;
+
+  void fill(const data::TextSet& texts, std::span<const dim_t> samples, dim_t sequence_length);
+  [[nodiscard]] data::TextBatch view();
+  // Row of each text's last real token in (T*B).
+  [[nodiscard]] std::vector<dim_t> last_rows() const;
+};
+
+}  // namespace cambium::phases
