@@ -82,7 +82,7 @@ install_cuda() {
     install_packages python3-pip
     rm -rf "$target"
     # All of one release: a mixture of 13.x parts does not link. --no-deps, because each is named here.
-    /usr/bin/python3 -m pip install --quiet --no-deps --target "$target" \
+    /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --no-deps --target "$target" \
       nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 \
       'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cublas==13.0.*' \
       nvidia-nccl-cu13==2.28.9 nvidia-nvjitlink==13.0.88 nvidia-cuda-nvrtc==13.0.88
