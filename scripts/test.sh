@@ -63,4 +63,7 @@ fi
 if [[ $code -ne 0 ]]; then
   exit "$code"
 fi
+if [[ $skips -ne 0 ]]; then
+  echo "test.sh: failed: a test skipped that tests/skips.txt does not name (listed above)" >&2
+fi
 exit "$skips"
