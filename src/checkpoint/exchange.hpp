@@ -1,5 +1,6 @@
 // checkpoint/exchange.hpp — small messages between the ranks that write or open a checkpoint
-// (internal). SPDX-License-Identifier: Apache-2.0
+// (internal).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -115,38 +115,33 @@ void select(const Space& space,
                  "cannot select");
 }
 
-Plist make_file_access(Access access, H5F_libver_t low, H5F_libver_t high) {
-  const Place place{"memory", ""};
-  Plist plist(checked(H5Pcreate(H5P_FILE_ACCESS), access, place, "cannot create properties"));
-  checked_status(H5Pset_fapl_sec2(plist.get()), access, place, "cannot set driver");
-  checked_status(
-      H5Pset_libver_bounds(plist.get(), low, high), access, place, "cannot set version bounds");
-  if (access == Access::write) {
-    checked_status(H5Pset_sieve_buf_size(plist.get(), 0), access, place, "cannot set sieve");
-    // Large datasets start on pages: whole pages are written, and a reader may map them.
-    checked_status(
-        H5Pset_alignment(plist.get(), 1 << 20, 4096), access, place, "cannot set alignment");
-  }
-  return plist;
-}
-
-File create_file(const std::filesystem::path& path, H5F_libver_t low, H5F_libver_t high) {
-  const Plist access = make_file_access(Access::write, low, high);
+File create_file(const std::filesystem::path& path,
+                 const OutputFile& output,
+                 H5F_libver_t low,
+                 H5F_libver_t high) {
+  const Place place{path, ""};
+  const Plist access(
+      checked(H5Pcreate(H5P_FILE_ACCESS), Access::write, place, "cannot create properties"));
   const Plist creation(
-      checked(H5Pcreate(H5P_FILE_CREATE), Access::write, {path, ""}, "cannot create properties"));
-  checked_status(H5Pset_obj_track_times(creation.get(), 0), Access::write, {path, ""}, "no times");
-  return File(checked(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.get(), access.get()),
+      checked(H5Pcreate(H5P_FILE_CREATE), Access::write, place, "cannot create properties"));
+  const bool set = H5Pset_libver_bounds(access.get(), low, high) >= 0 &&
+                   H5Pset_alignment(access.get(), 1 << 20, 4096) >= 0 &&
+                   H5Pset_obj_track_times(creation.get(), 0) >= 0;
+  checked_status(set ? 0 : -1, Access::write, place, "cannot set properties");
+  output.attach(access.get());
+  return File(checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()),
                       Access::write,
-                      {path, ""},
+                      place,
                       "cannot create"));
 }
 
 File open_file(const std::filesystem::path& path) {
-  const Plist access = make_file_access(Access::read, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
-  return File(checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()),
-                      Access::read,
-                      {path, ""},
-                      "cannot open"));
+  const Place place{path, ""};
+  const Plist access(
+      checked(H5Pcreate(H5P_FILE_ACCESS), Access::read, place, "cannot create properties"));
+  checked_status(H5Pset_fapl_sec2(access.get()), Access::read, place, "cannot set driver");
+  return File(checked(
+      H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), Access::read, place, "cannot open"));
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // checkpoint/h5.hpp — HDF5 handles that close themselves, and its error stack folded into one line
-// (internal). Only files of the target checkpoint_hdf5 include it. SPDX-License-Identifier:
-// Apache-2.0
+// (internal). Only files of the target checkpoint_hdf5 include it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/array.hpp"
+#include "checkpoint/output_file.hpp"
 
 namespace cambium::checkpoint::h5 {
 
@@ -107,13 +108,13 @@ using Plist = Handle<H5Pclose>;
 // Selects `part` of a dataset of the whole array, or of the rectangle that starts at `origin`.
 void select(const Space& space, const Array& array, const Rectangle& part, const Rectangle& origin);
 
-// sec2 driver, the version bounds of this format, no sieve buffer when writing (transfers are
-// already large).
-[[nodiscard]] Plist make_file_access(Access access, H5F_libver_t low, H5F_libver_t high);
-// Creates FILE, which must not exist; no time stamps, so equal content gives equal bytes.
+// Creates the HDF5 structure in `output`, which is the new file PATH. No time stamps, so equal
+// content gives equal bytes; large datasets start on pages.
 [[nodiscard]] File create_file(const std::filesystem::path& path,
+                               const OutputFile& output,
                                H5F_libver_t low,
                                H5F_libver_t high);
+// Read-only, sec2 driver.
 [[nodiscard]] File open_file(const std::filesystem::path& path);
 
 void write_attribute(hid_t object,

@@ -2,13 +2,11 @@
 #include "checkpoint/model_file.hpp"
 
 #include <limits>
-#include <unistd.h>
 
-#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/h5.hpp"
 #include "checkpoint/hooks.hpp"
-#include "checkpoint/shard_file.hpp"
+#include "checkpoint/output_file.hpp"
 
 namespace cambium::checkpoint {
 namespace {
@@ -77,26 +75,20 @@ FileRecord write_model_file(const std::filesystem::path& folder, const Manifest&
   pass_hook("model.write.before");
   // Virtual datasets came with 1.10: no older library could read the file whatever its other parts
   // are.
-  h5::File file = h5::create_file(path, H5F_LIBVER_V18, H5F_LIBVER_V110);
-  try {
-    h5::write_attribute(file.get(), {path, "/"}, "format", std::string(kFormatName));
-    h5::write_attribute(file.get(), {path, "/"}, "version", kFormatVersion);
-    h5::write_attribute(file.get(), {path, "/"}, "step", manifest.step);
-    for (const StoredArray& stored : manifest.arrays) {
-      write_array(file, {path, stored.array.name}, stored, manifest);
-    }
-    file.close(kWrite, {path, ""});
-  } catch (...) {
-    // As in a shard: room for the library's own last flush.
-    if (::truncate(path.c_str(), 0) == 0) {
-      file.close_quietly();
-    }
-    throw;
+  h5::OutputFile disk(path);
+  h5::File file = h5::create_file(path, disk, H5F_LIBVER_V18, H5F_LIBVER_V110);
+  h5::write_attribute(file.get(), {path, "/"}, "format", std::string(kFormatName));
+  h5::write_attribute(file.get(), {path, "/"}, "version", kFormatVersion);
+  h5::write_attribute(file.get(), {path, "/"}, "step", manifest.step);
+  for (const StoredArray& stored : manifest.arrays) {
+    write_array(file, {path, stored.array.name}, stored, manifest);
   }
+  file.close(kWrite, {path, ""});
+  disk.check();
   pass_hook("model.write.after");
   FileRecord record = record_of_file(path);
   pass_hook("model.fsync.before");
-  sync_file(path);
+  disk.sync();
   pass_hook("model.fsync.after");
   return record;
 }

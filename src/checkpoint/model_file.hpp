@@ -1,5 +1,6 @@
 // checkpoint/model_file.hpp — model.h5: every array whole under its name, for h5py and h5dump
-// (internal). SPDX-License-Identifier: Apache-2.0
+// (internal).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

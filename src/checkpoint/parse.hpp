@@ -1,5 +1,6 @@
 // checkpoint/parse.hpp — a manifest's text and the checkpoint it describes, apart (internal): one
-// rank reads, all parse. SPDX-License-Identifier: Apache-2.0
+// rank reads, all parse.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

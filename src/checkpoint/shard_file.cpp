@@ -2,11 +2,8 @@
 #include "checkpoint/shard_file.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 #include <vector>
 
 #include "base/error.hpp"
@@ -14,6 +11,7 @@
 #include "checkpoint/h5.hpp"
 #include "checkpoint/hooks.hpp"
 #include "checkpoint/layout.hpp"
+#include "checkpoint/output_file.hpp"
 
 namespace cambium::checkpoint {
 namespace {
@@ -23,54 +21,13 @@ constexpr std::size_t kPackBytes = std::size_t{4} << 20;
 // Handed to the disk while the next ones are written, so that fsync finds little left to do.
 constexpr std::size_t kFlushBytes = std::size_t{64} << 20;
 
-// A descriptor beside HDF5's: for handing dirty pages to the disk early, and for fsync.
-class Descriptor {
- public:
-  explicit Descriptor(const std::filesystem::path& file)
-      : file_(file), fd_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) {
-      fail("cannot open");
-    }
-  }
-
-  ~Descriptor() {
-    ::close(fd_);
-  }
-
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  void start_writing() const {
-#ifdef SYNC_FILE_RANGE_WRITE
-    // Advice only: an error comes back from fsync.
-    ::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);
-#endif
-  }
-
-  void sync() const {
-    if (::fsync(fd_) != 0) {
-      fail("cannot fsync");
-    }
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    const int saved = errno;
-    throw Error(Code::storage,
-                fmt::format("{}: {}: {}", file_.string(), what, std::strerror(saved)));
-  }
-
-  const std::filesystem::path& file_;
-  int fd_;
-};
-
 class ShardWriter {
  public:
   ShardWriter(const std::filesystem::path& path, std::size_t limit)
       : path_(path),
         limit_(limit),
-        file_(h5::create_file(path, H5F_LIBVER_V18, H5F_LIBVER_V18)),
-        disk_(path) {}
+        disk_(path),
+        file_(h5::create_file(path, disk_, H5F_LIBVER_V18, H5F_LIBVER_V18)) {}
 
   void write_head(dim_t step) {
     h5::write_attribute(file_.get(), {path_, "/"}, "format", std::string(kFormatName) + " shard");
@@ -97,17 +54,9 @@ class ShardWriter {
   void close() {
     pass_hook("shard.close.before");
     file_.close(kWrite, {path_, ""});
+    disk_.check();
     disk_.start_writing();
     pass_hook("shard.close.after");
-  }
-
-  // After a failed write the library still wants to flush its own few kilobytes: give it the room,
-  // and take the file away.
-  void abandon() noexcept {
-    if (::truncate(path_.c_str(), 0) == 0) {
-      file_.close_quietly();
-    }
-    ::unlink(path_.c_str());
   }
 
   void sync() const {
@@ -182,8 +131,8 @@ class ShardWriter {
 
   const std::filesystem::path& path_;
   std::size_t limit_;
+  h5::OutputFile disk_;
   h5::File file_;
-  Descriptor disk_;
   std::vector<char> packed_;
   std::size_t unflushed_ = 0;
 };
@@ -198,24 +147,15 @@ FileRecord write_shard(const std::filesystem::path& file,
   pass_hook("shard.create.before");
   ShardWriter writer(file, transfer_limit);
   pass_hook("shard.create.after");
-  try {
-    writer.write_head(step);
-    for (const Placed& slice : slices) {
-      writer.write_slice(slice);
-    }
-    writer.close();
-    // While the disk works, over pages that are still in memory.
-    FileRecord record = record_of_file(file);
-    writer.sync();
-    return record;
-  } catch (...) {
-    writer.abandon();
-    throw;
+  writer.write_head(step);
+  for (const Placed& slice : slices) {
+    writer.write_slice(slice);
   }
-}
-
-void sync_file(const std::filesystem::path& file) {
-  Descriptor(file).sync();
+  writer.close();
+  // While the disk works, over pages that are still in memory.
+  FileRecord record = record_of_file(file);
+  writer.sync();
+  return record;
 }
 
 }  // namespace cambium::checkpoint

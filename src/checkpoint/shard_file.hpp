@@ -17,14 +17,11 @@ struct Placed {
 
 // Writes FILE: one contiguous dataset per slice, named dataset_name(array, part); then its
 // checksum; then fsync. A slice whose rows are adjacent in memory is written from where it lies;
-// others are packed 4 MiB at a time. Throws Error(storage) naming file and dataset; the file is
-// then gone.
+// others are packed 4 MiB at a time. Throws Error(storage) naming file and dataset; the rest of
+// the file is then the caller's to remove.
 [[nodiscard]] FileRecord write_shard(const std::filesystem::path& file,
                                      dim_t step,
                                      std::span<const Placed> slices,
                                      std::size_t transfer_limit);
-
-// fsync of a closed file. Throws Error(storage).
-void sync_file(const std::filesystem::path& file);
 
 }  // namespace cambium::checkpoint

@@ -1,5 +1,6 @@
 // unit/checkpoint/fixture.hpp — a small model of odd shapes, its layouts over any number of ranks,
-// a temporary folder. SPDX-License-Identifier: Apache-2.0
+// a temporary folder.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstring>

@@ -1,6 +1,7 @@
 // unit/checkpoint/thread_ranks.hpp — threads that play ranks, for what a unit test wants to see of
 // several ranks. Only the calls that the checkpoint makes are there. Real ranks are in
-// tests/mpi/checkpoint_*. SPDX-License-Identifier: Apache-2.0
+// tests/mpi/checkpoint_*.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
