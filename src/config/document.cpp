@@ -122,6 +122,9 @@ class TreeBuilder : public YAML::EventHandler {
     Node node = make(mark, Node::Kind::scalar);
     node.text = value;
     node.quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
+    if (node.quoted && !is_closed(mark)) {
+      fail(mark, "a quote that is never closed");
+    }
     finish(std::move(node), anchor);
   }
 
@@ -198,6 +201,24 @@ class TreeBuilder : public YAML::EventHandler {
       }
     }
     return {};
+  }
+
+  // The parser takes the end of the file for the end of a quoted text.
+  bool is_closed(const YAML::Mark& mark) const {
+    std::size_t i = mark.pos < 0 ? text_.size() : static_cast<std::size_t>(mark.pos);
+    const char quote = i < text_.size() ? text_[i] : ' ';
+    if (quote != '\'' && quote != '"') {
+      return true;  // quoted by a tag
+    }
+    for (++i; i < text_.size(); ++i) {
+      const bool is_escape = quote == '"' ? text_[i] == '\\' : text_.compare(i, 2, "''") == 0;
+      if (is_escape) {
+        ++i;
+      } else if (text_[i] == quote) {
+        return true;
+      }
+    }
+    return false;
   }
 
   void finish(Node node, YAML::anchor_t anchor) {

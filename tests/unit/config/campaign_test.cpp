@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/campaign.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base_campaign.hpp"
+#include "config/key_names.hpp"
+
+namespace cambium::config {
+namespace {
+
+using namespace config::testing;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::filesystem::path config_file(const char* name) {
+  return std::filesystem::path(CAMBIUM_SOURCE_DIR) / "configs" / name;
+}
+
+TEST(Campaign, QuickstartLoads) {
+  const Campaign c = load_campaign(config_file("quickstart.yaml"));
+
+  ASSERT_EQ(c.phases.size(), 6U);
+  EXPECT_EQ(c.phases[1].kind(), "grow");
+  EXPECT_EQ(c.phases[1].steps(), 0);
+  EXPECT_EQ(vocabulary_size(c), 258);
+  EXPECT_EQ(c.model.head_size(), 16);
+  const auto& grow = std::get<GrowPhase>(c.phases[1].settings);
+  ASSERT_EQ(grow.operations.size(), 2U);
+  EXPECT_EQ(std::get<InsertGatedResidual>(grow.operations[0]).after, "layers.1.mlp");
+  EXPECT_EQ(std::get<InsertLayers>(grow.operations[1]), (InsertLayers{.after = 2, .count = 2}));
+  EXPECT_TRUE(std::filesystem::exists(pretrain_of(c).data.at(0).path));
+  EXPECT_EQ(std::get<MtsslPhase>(c.phases[5].settings).threshold.kind, ThresholdKind::off);
+  EXPECT_EQ(phase_index(c, "intents"), 4U);
+  EXPECT_THROW((void)phase_index(c, "intent"), Error);
+}
+
+TEST(Campaign, TinyConfigsLoad) {
+  for (const auto& entry : std::filesystem::directory_iterator(config_file("tiny"))) {
+    EXPECT_NO_THROW((void)load_campaign(entry.path())) << entry.path();
+  }
+}
+
+TEST(Campaign, ResolvedFileGivesTheSameCampaign) {
+  for (const char* name : {"quickstart.yaml", "tiny/contract.yaml", "tiny/restart.yaml"}) {
+    const Campaign c = load_campaign(config_file(name));
+    const std::string resolved = resolved_yaml(c);
+
+    const Campaign again = parse_campaign(resolved, "/elsewhere/config.yaml");
+
+    EXPECT_TRUE(again == c) << resolved;
+    EXPECT_EQ(resolved_yaml(again), resolved);
+  }
+}
+
+TEST(Campaign, ResolvedFileShowsDefaults) {
+  const std::string resolved = resolved_yaml(parse(kBase));
+
+  EXPECT_THAT(resolved, HasSubstr("watchdog_seconds: 600\n"));
+  EXPECT_THAT(resolved, HasSubstr("directory: runs/base\n"));
+  EXPECT_THAT(resolved, HasSubstr("sequence_parallel: true\n"));
+  EXPECT_THAT(resolved, HasSubstr("betas: [0.9, 0.95]\n"));
+  // Every key of the sections has a line, but those that are absent by their nature.
+  for (const std::string& path : all_key_paths()) {
+    const std::string key = path.substr(path.rfind('.') + 1);
+    const bool is_absent = path == "model.from" || path == "parallel.stages" ||
+                           path == "checkpoint.every_minutes" || path.starts_with("phases.");
+    EXPECT_TRUE(is_absent || resolved.find(key + ":") != std::string::npos) << path;
+  }
+}
+
+TEST(Campaign, StrangeTextsSurviveTheResolvedFile) {
+  Campaign c = parse(kBase);
+  for (const char* text : {"no",
+                           "null",
+                           "007",
+                           "a: b",
+                           "#x",
+                           "tab\there",
+                           "quote\"back\\slash",
+                           " leading",
+                           "ümlaut",
+                           "-",
+                           "~"}) {
+    c.run.directory = text;
+    const Campaign again = parse_campaign(resolved_yaml(c), "base.yaml");
+    EXPECT_EQ(again.run.directory, text);
+  }
+}
+
+TEST(Campaign, DataPathsAreRelativeToTheFile) {
+  const Campaign c = parse_campaign(kBase, "/some/folder/base.yaml");
+
+  EXPECT_EQ(pretrain_of(c).data.at(0).path, "/some/folder/data.txt");
+  EXPECT_EQ(c.run.directory, "runs/base");
+}
+
+TEST(Campaign, AllProblemsComeAtOnceByLine) {
+  std::string text = kBase;
+  text.replace(text.find("seed: 1"), 7, "seed: x");
+  text.replace(text.find("steps: 10"), 9, "stepps: 10");
+  text.replace(text.find("num_key_value_heads: 2"), 22, "num_key_value_heads: 3");
+  const std::string message = refusal(text);
+
+  const std::size_t seed = message.find("base.yaml:1: run.seed: expected");
+  const std::size_t heads =
+      message.find("base.yaml:7: model.num_key_value_heads: 3 key/value heads");
+  const std::size_t steps =
+      message.find("base.yaml:18: phases.pretrain.stepps: unknown key; did you mean steps?");
+  ASSERT_NE(seed, std::string::npos) << message;
+  ASSERT_NE(heads, std::string::npos) << message;
+  ASSERT_NE(steps, std::string::npos) << message;
+  EXPECT_LT(seed, heads);
+  EXPECT_LT(heads, steps);
+  EXPECT_THAT(message, HasSubstr("phases.pretrain.steps: missing"));
+}
+
+TEST(Campaign, WhatThisVersionLacksIsRefusedPlainly) {
+  const auto with_run = [](const std::string& word) { return refusal(base_with("seed: 1", word)); };
+  EXPECT_THAT(with_run("precision: bf16"), HasSubstr("this version runs fp32, and fp64"));
+  EXPECT_THAT(with_run("precision: fp8"), HasSubstr("this version runs fp32, and fp64"));
+  EXPECT_THAT(with_run("profile: amx"), HasSubstr("portable only"));
+  EXPECT_THAT(with_run("precision: fp64, device: cpu"), HasSubstr("reference only"));
+  EXPECT_THAT(refusal(kBase + "tokenizer: {file: t.json}\n"), HasSubstr("byte tokens only"));
+  EXPECT_THAT(refusal(kBase + "tokenizer: {bytes: false}\n"), HasSubstr("byte tokens only"));
+  EXPECT_THAT(refusal(kBase + "metrics: {prometheus: {port: 1}}\n"),
+              HasSubstr("metrics.jsonl only"));
+  EXPECT_THAT(refusal(base_with("every_steps: 5", "asynchronous: true")),
+              HasSubstr("expected false"));
+  EXPECT_THAT(refusal(base_with("data: 1\n", "data: 1\n  context: 2\n")), HasSubstr("size 1 only"));
+  EXPECT_THAT(refusal(base_with("data: 1\n", "data: 1\n  recompute: full\n")),
+              HasSubstr("recomputes nothing"));
+}
+
+TEST(Campaign, ModelFromACheckpointTakesNoOtherKey) {
+  std::string text = kBase;
+  const std::size_t begin = text.find("model:");
+  const std::size_t end = text.find("parallel:");
+  text.replace(begin, end - begin, "model: {from: runs/a/checkpoints/latest}\n");
+  const Campaign c = parse(text);
+
+  EXPECT_EQ(c.model.from, std::filesystem::absolute("runs/a/checkpoints/latest"));
+  EXPECT_TRUE(parse_campaign(resolved_yaml(c), "base.yaml") == c);
+  text.replace(text.find("{from"), 5, "{hidden_size: 64, from");
+  EXPECT_THAT(refusal(text), HasSubstr("model.hidden_size: model.from is given"));
+}
+
+TEST(Campaign, UnknownOperationNamesTheNearest) {
+  EXPECT_THAT(
+      refusal(kBase + "  - {name: g, kind: grow, operations: [{insert_layer: {after: 0}}]}\n"),
+      AllOf(HasSubstr("base.yaml:24: phases.g.operations.0.insert_layer: unknown operation"),
+            HasSubstr("did you mean insert_layers?")));
+  EXPECT_THAT(refusal(kBase + "  - {name: g, kind: grow, operations: [{widen_mlp: {to: 512}}]}\n"),
+              HasSubstr("this version has insert_gated_residual, insert_layers"));
+}
+
+TEST(Campaign, GrowTargetsMustExistWhenTheirTurnComes) {
+  const auto grow = [](const std::string& operations) {
+    return kBase + "  - {name: g, kind: grow, operations: [" + operations + "]}\n";
+  };
+  EXPECT_NO_THROW(parse(grow(
+      "{insert_layers: {after: 1, count: 2}}, {insert_gated_residual: {after: layers.3.mlp}}")));
+  EXPECT_NO_THROW(parse(grow("{insert_layers: {after: -1}}")));
+  EXPECT_THAT(refusal(grow("{insert_gated_residual: {after: layers.2.mlp}}")),
+              HasSubstr("no layer 2, expected 0 … 1"));
+  EXPECT_THAT(refusal(grow("{insert_gated_residual: {after: layers.1.norm}}")),
+              HasSubstr("layers.N.attention or layers.N.mlp"));
+  EXPECT_THAT(refusal(grow("{insert_layers: {after: 2}}")),
+              HasSubstr("expected -1 (the front) … 1"));
+  EXPECT_THAT(refusal(grow("")), HasSubstr("at least one operation"));
+}
+
+TEST(Campaign, PhasesNeedTheirOwnNamesAndAStartBeforeThem) {
+  const std::string again = "  - {name: pretrain, kind: evaluate, data: d, sequence_length: 8}\n";
+  EXPECT_THAT(refusal(kBase + again), HasSubstr("also called pretrain"));
+  const std::string later =
+      "  - {name: e, kind: evaluate, data: d, sequence_length: 8, start_from: pretrian}\n";
+  EXPECT_THAT(refusal(kBase + later), HasSubstr("did you mean pretrain?"));
+  EXPECT_THAT(refusal(kBase + "  - {name: e, kind: evalute, data: d}\n"),
+              HasSubstr("did you mean evaluate?"));
+}
+
+TEST(Campaign, LearningRateFitsItsPhase) {
+  EXPECT_THAT(refusal(base_with("{peak: 1e-3}",
+                                "{kind: wsd, peak: 1e-3, warmup_steps: 6, decay_steps: 5}")),
+              HasSubstr("warmup_steps 6 + decay_steps 5 = 11, expected at most steps 10"));
+  EXPECT_THAT(refusal(base_with("{peak: 1e-3}", "{kind: linear, peak: 1e-3, final: 1}")),
+              HasSubstr("at most peak 0.001"));
+  EXPECT_THAT(refusal(base_with("{peak: 1e-3}", "{peak: 0}")), HasSubstr("above 0"));
+}
+
+TEST(Campaign, SequencesFitThePositions) {
+  EXPECT_THAT(refusal(base_with("sequence_length: 32", "sequence_length: 65")),
+              HasSubstr("65, expected at most model.max_position_embeddings 64"));
+}
+
+TEST(Campaign, MissingSectionsAndFilesAreNamed) {
+  EXPECT_THAT(refusal("run: {name: x}\n"),
+              AllOf(HasSubstr("model: missing"), HasSubstr("phases: missing")));
+  EXPECT_THAT(refusal(""), HasSubstr("expected a map"));
+  try {
+    (void)load_campaign("no/such.yaml");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::usage);
+    EXPECT_THAT(e.what(), HasSubstr("no/such.yaml"));
+  }
+}
+
+}  // namespace
+}  // namespace cambium::config
