@@ -26,12 +26,17 @@ namespace cambium::metrics {
 [[nodiscard]] std::string ranks_section(const RunRecord& run);
 [[nodiscard]] std::string config_section(const RunRecord& run);
 
-// First and last finite value of a series; NaN when there is none.
+// First and last value of a series; `any` is false when it is empty.
 struct Ends {
+  bool any = false;
   double first = kNotANumber;
   double last = kNotANumber;
 };
 
+// As they are, NaN included: a loss that ended in NaN must be told so.
+[[nodiscard]] Ends raw_ends_of(const Series& series);
+
+// Of the finite values only: for what a step may lack, such as the precision of no pseudo-labels.
 [[nodiscard]] Ends ends_of(const Series& series);
 
 // What a growth event says of itself, for table and summary.

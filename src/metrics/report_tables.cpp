@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <set>
 
 #include "metrics/report_parts.hpp"
@@ -44,7 +45,7 @@ std::string or_nothing(double value, Format format) {
 }
 
 std::string from_to(const Ends& ends) {
-  if (std::isnan(ends.first)) {
+  if (!ends.any) {
     return std::string(kNothing);
   }
   return fmt::format("{} → <b>{}</b>", loss_text(ends.first), loss_text(ends.last));
@@ -78,15 +79,18 @@ std::string words(std::string text) {
 
 }  // namespace
 
-Ends ends_of(const Series& series) {
-  Ends ends;
-  for (const Point& point : series) {
-    if (std::isfinite(point.y)) {
-      ends.first = std::isnan(ends.first) ? point.y : ends.first;
-      ends.last = point.y;
-    }
+Ends raw_ends_of(const Series& series) {
+  if (series.empty()) {
+    return {};
   }
-  return ends;
+  return {.any = true, .first = series.front().y, .last = series.back().y};
+}
+
+Ends ends_of(const Series& series) {
+  Series finite;
+  std::ranges::copy_if(
+      series, std::back_inserter(finite), [](const Point& p) { return std::isfinite(p.y); });
+  return raw_ends_of(finite);
 }
 
 GrowthProof growth_proof(const json& event) {
@@ -166,8 +170,8 @@ std::string phases_section(const RunRecord& run) {
                     escape_html(phase.kind) + (phase.is_control() ? ", control" : ""),
                     trained ? fmt::format("{} – {}", phase.first_step, phase.last_step)
                             : std::string(kNothing),
-                    from_to(ends_of(phase.of("loss"))),
-                    from_to(ends_of(phase.of("validation_loss"))),
+                    from_to(raw_ends_of(phase.of("loss"))),
+                    from_to(raw_ends_of(phase.of("validation_loss"))),
                     trained ? count_text(phase.tokens) : std::string(kNothing),
                     trained ? seconds_text(phase.seconds) : std::string(kNothing),
                     trained && phase.seconds > 0 ? count_text(phase.tokens / phase.seconds)

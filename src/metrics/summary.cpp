@@ -31,8 +31,8 @@ std::string phase_lines(const RunRecord& run) {
                        width,
                        phase.kind,
                        fmt::format("{}-{}", phase.first_step, phase.last_step),
-                       from_to(ends_of(phase.of("loss"))),
-                       from_to(ends_of(phase.of("validation_loss"))),
+                       from_to(raw_ends_of(phase.of("loss"))),
+                       from_to(raw_ends_of(phase.of("validation_loss"))),
                        large_text(phase.tokens),
                        seconds_text(phase.seconds));
   }
