@@ -1,7 +1,9 @@
 // kernels/product.hpp — matrix products whose bits do not depend on rows, columns, tile, threads,
-// ISA or backend. Source: design.md §1.1. fp32 and (reference only) f64. Order:  each output
-// element is one accumulator in the views' dtype, k ascending from +0, acc = fma(a[k], b[k], acc);
-//         with Accumulate::yes the chain goes on from the value that stands in the output.
+// ISA or backend.
+// Source: design.md §1.1. fp32 and (reference only) f64.
+// Order:  each output element is one accumulator in the views' dtype, k ascending from +0,
+//         acc = fma(a[k], b[k], acc); with Accumulate::yes the chain goes on from the value that
+//         stands in the output.
 // Cost:   2*M*N*K FLOPs, added to stream.counters().product_flops.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
@@ -38,11 +40,11 @@ struct Weight {
 void pack_weight(Stream& stream, const Weight& w);
 
 struct ProductForward {
-  View x;              // (M, K)
-  Weight w;            // (N, K)
-  View y;              // (M, N); may not alias x
-  View residual = {};  // (M, N) or empty: added once to the finished accumulator (y = residual + x
-                       // W^T); may alias y
+  View x;    // (M, K)
+  Weight w;  // (N, K)
+  View y;    // (M, N); may not alias x
+  // (M, N) or empty; may alias y. Added once to the finished chain: y = residual + x W^T.
+  View residual = {};
   Accumulate accumulate = Accumulate::no;  // not together with residual
 };
 

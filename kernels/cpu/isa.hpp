@@ -1,6 +1,6 @@
-// kernels/cpu/isa.hpp — which instructions the cpu backend uses (`run.isa`), and the float mode
-// that kernels expect. The choice changes speed only: every ISA gives the same bits (design.md
-// §1.11). SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/isa.hpp — the instructions of the cpu backend (`run.isa`), and kernels' float mode.
+// The choice changes speed only: every ISA gives the same bits (design.md §1.11).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #if defined(__SSE2__)

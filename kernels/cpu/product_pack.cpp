@@ -51,13 +51,17 @@ void copy_whole(const float* from, dim_t stride, dim_t sum, float* to) {
 
 void pack_transposed(
     const float* from, dim_t stride, dim_t count, dim_t sum, float* to, dim_t width) {
-  dim_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    transpose_four(from + i * stride, stride, sum, to + i, width);
-  }
-  for (; i < count; ++i) {
-    for (dim_t s = 0; s < sum; ++s) {
-      to[s * width + i] = from[i * stride + s];
+  if (count >= 4) {
+    for (dim_t i = 0; i + 4 < count; i += 4) {
+      transpose_four(from + i * stride, stride, sum, to + i, width);
+    }
+    // The last four may overlap the four before: they write the same values again.
+    transpose_four(from + (count - 4) * stride, stride, sum, to + count - 4, width);
+  } else {
+    for (dim_t i = 0; i < count; ++i) {
+      for (dim_t s = 0; s < sum; ++s) {
+        to[s * width + i] = from[i * stride + s];
+      }
     }
   }
   zero_columns(count, width, sum, to);
@@ -68,8 +72,8 @@ void pack_copied(const float* from, dim_t stride, dim_t count, dim_t sum, float*
     copy_whole<kPanelWidth>(from, stride, sum, to);
   } else if (count == width && width == 8) {
     copy_whole<8>(from, stride, sum, to);
-  } else if (count == width && width == 4) {
-    copy_whole<4>(from, stride, sum, to);
+  } else if (count == width && width == 6) {
+    copy_whole<6>(from, stride, sum, to);
   } else {
     for (dim_t s = 0; s < sum; ++s) {
       std::copy_n(from + s * stride, count, to + s * width);

@@ -1,9 +1,9 @@
-// kernels/cpu/product_tile.hpp — the innermost tile of a product: what the driver asks and each ISA
-// provides.
+// kernels/cpu/product_tile.hpp — the innermost tile of a product: what each ISA provides.
 //
 // A tile is up to `rows` x `columns` outputs held in registers while the sum index runs. Its
 // operands are packed: A as blocks of rows, B as panels of kPanelWidth columns, both with the sum
-// index outermost, so that every ISA reads the same panels. SPDX-License-Identifier: Apache-2.0
+// index outermost, so that every ISA reads the same panels.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/product.hpp"

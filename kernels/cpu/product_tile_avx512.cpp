@@ -1,5 +1,5 @@
-// kernels/cpu/product_tile_avx512.cpp — 8 x 48 tile: 24 accumulators, 3 vectors of B, A broadcast
-// from memory. SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/product_tile_avx512.cpp — 8 x 48 tile: 24 accumulators, 3 vectors of B, 1 of A.
+// SPDX-License-Identifier: Apache-2.0
 #include <immintrin.h>
 
 #include "kernels/cpu/product_tile.hpp"
@@ -34,6 +34,8 @@ CAMBIUM_TARGET_AVX512 void tile(
       if (o.start != nullptr) {
         const float* from = o.start + i * o.start_stride + v * kLanes;
         acc[i][v] = v + 1 < V ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(edge, from);
+        // The tile below comes next.
+        _mm_prefetch(reinterpret_cast<const char*>(from + R * o.start_stride), _MM_HINT_T0);
       }
     }
   }

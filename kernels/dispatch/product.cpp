@@ -1,5 +1,5 @@
-// kernels/dispatch/product.cpp — checks shapes once for all backends, counts, and calls the
-// stream's backend. SPDX-License-Identifier: Apache-2.0
+// kernels/dispatch/product.cpp — checks shapes for all backends, counts, and dispatches.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/product.hpp"
 
 #include <fmt/core.h>

@@ -1,5 +1,6 @@
-// kernels/dispatch/product.hpp — what each backend defines for kernels/product.hpp. Arguments are
-// already checked. SPDX-License-Identifier: Apache-2.0
+// kernels/dispatch/product.hpp — what each backend defines for kernels/product.hpp.
+// Arguments are already checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/product.hpp"

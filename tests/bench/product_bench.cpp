@@ -1,5 +1,5 @@
-// tests/bench/product_bench.cpp — speed of the products, one JSON line a case, beside the machine's
-// measured peak. Run it on an idle machine: product_bench [seconds per case].
+// tests/bench/product_bench.cpp — speed of the products beside the machine's measured peak.
+// One JSON line a case. Run it on an idle machine: product_bench [SECONDS_PER_CASE [M N K]].
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@ namespace {
 
 using cpu::Isa;
 using device::Backend;
-using device::view_of;
+using device::DType;
 
 double now() {
   using Clock = std::chrono::steady_clock;
@@ -106,46 +106,60 @@ struct Shape {
   dim_t k;
 };
 
-std::vector<float> some_values(dim_t n) {
-  std::vector<float> v(static_cast<std::size_t>(n));
+// Memory as the program has it: aligned, in huge pages where they are given.
+device::Buffer some_values(dim_t n) {
+  device::Buffer buffer(static_cast<std::size_t>(n) * sizeof(float));
+  auto* const values = static_cast<float*>(buffer.data());
   std::uint32_t state = 1;
-  for (float& x : v) {
+  for (dim_t i = 0; i < n; ++i) {
     state = state * 1664525U + 1013904223U;
-    x = static_cast<float>(state >> 8) / 16777216.0F - 0.5F;
+    values[i] = static_cast<float>(state >> 8) / 16777216.0F - 0.5F;
   }
-  return v;
+  return buffer;
 }
 
-// Operands of one shape; each array serves as input or output of the three products.
+// Operands of one shape.
 struct Operands {
   explicit Operands(const Shape& s)
       : shape(s),
         x(some_values(s.m * s.k)),
         w(some_values(s.n * s.k)),
         y(some_values(s.m * s.n)),
-        forward(static_cast<std::size_t>(packed_elements(s.n, s.k))),
-        transposed(static_cast<std::size_t>(packed_elements(s.k, s.n))) {}
+        dx(some_values(s.m * s.k)),
+        dw(some_values(s.n * s.k)),
+        forward(some_values(packed_elements(s.n, s.k))),
+        transposed(some_values(packed_elements(s.k, s.n))) {}
 
-  [[nodiscard]] Weight weight() {
-    return {view_of(w.data(), shape.n, shape.k),
-            view_of(forward.data(), static_cast<dim_t>(forward.size())),
-            view_of(transposed.data(), static_cast<dim_t>(transposed.size()))};
+  [[nodiscard]] Weight weight() const {
+    return {w.view(DType::f32, shape.n, shape.k),
+            forward.view(DType::f32, 1, packed_elements(shape.n, shape.k)),
+            transposed.view(DType::f32, 1, packed_elements(shape.k, shape.n))};
   }
 
-  [[nodiscard]] View x_view() {
-    return view_of(x.data(), shape.m, shape.k);
+  [[nodiscard]] View x_view() const {
+    return x.view(DType::f32, shape.m, shape.k);
   }
 
-  [[nodiscard]] View y_view() {
-    return view_of(y.data(), shape.m, shape.n);
+  [[nodiscard]] View y_view() const {
+    return y.view(DType::f32, shape.m, shape.n);
+  }
+
+  [[nodiscard]] View dx_view() const {
+    return dx.view(DType::f32, shape.m, shape.k);
+  }
+
+  [[nodiscard]] View dw_view() const {
+    return dw.view(DType::f32, shape.n, shape.k);
   }
 
   Shape shape;
-  std::vector<float> x;
-  std::vector<float> w;
-  std::vector<float> y;
-  std::vector<float> forward;
-  std::vector<float> transposed;
+  device::Buffer x;
+  device::Buffer w;
+  device::Buffer y;
+  device::Buffer dx;
+  device::Buffer dw;
+  device::Buffer forward;
+  device::Buffer transposed;
 };
 
 class Report {
@@ -186,22 +200,21 @@ class Report {
 };
 
 void measure(const Shape& s, Stream& stream, const Report& report) {
-  Operands o(s);
+  const Operands o(s);
   const Weight w = o.weight();
   pack_weight(stream, w);
+  // The backward passes first: forward with a residual makes y grow from run to run.
+  report.add("product_backward_input", s, [&] {
+    product_backward_input(stream, {.dy = o.y_view(), .w = w, .dx = o.dx_view()});
+  });
+  report.add("product_backward_weight", s, [&] {
+    product_backward_weight(stream, {.dy = o.y_view(), .x = o.x_view(), .dw = o.dw_view()});
+  });
   report.add("product_forward", s, [&] {
     product_forward(stream, {.x = o.x_view(), .w = w, .y = o.y_view()});
   });
   report.add("product_forward_residual", s, [&] {
     product_forward(stream, {.x = o.x_view(), .w = w, .y = o.y_view(), .residual = o.y_view()});
-  });
-  report.add("product_backward_input", s, [&] {
-    product_backward_input(stream, {.dy = o.y_view(), .w = w, .dx = o.x_view()});
-  });
-  std::vector<float> dw(o.w.size());
-  report.add("product_backward_weight", s, [&] {
-    product_backward_weight(
-        stream, {.dy = o.y_view(), .x = o.x_view(), .dw = view_of(dw.data(), s.n, s.k)});
   });
   const Times t = time_of(0.05, [&] { pack_weight(stream, w); });
   fmt::print(
@@ -214,17 +227,12 @@ void measure(const Shape& s, Stream& stream, const Report& report) {
       static_cast<double>(s.n * s.k) / t.median / 1e9);
 }
 
-void measure_isa(Isa isa, double seconds) {
+void measure_isa(Isa isa, double seconds, const std::vector<Shape>& shapes) {
   cpu::select_isa(isa);
   for (const int threads : {1, 2}) {
     Stream stream(Backend::cpu, threads);
     const Report report(isa, threads, seconds);
-    for (const Shape& s : {Shape{1024, 3072, 768},
-                           {1024, 768, 3072},
-                           {512, 384, 128},
-                           {64, 128, 128},
-                           {16, 64, 32},
-                           {1, 768, 768}}) {
+    for (const Shape& s : shapes) {
       measure(s, stream, report);
     }
   }
@@ -234,11 +242,20 @@ void measure_isa(Isa isa, double seconds) {
 }  // namespace cambium::kernels
 
 int main(int argc, char** argv) {
-  using cambium::kernels::cpu::Isa;
+  using namespace cambium::kernels;
   const double seconds = argc > 1 ? std::atof(argv[1]) : 0.3;
-  for (const Isa isa : {Isa::avx512, Isa::avx2}) {
-    if (cambium::kernels::cpu::is_supported(isa)) {
-      cambium::kernels::measure_isa(isa, seconds);
+  std::vector<Shape> shapes = {{1024, 3072, 768},
+                               {1024, 768, 3072},
+                               {512, 384, 128},
+                               {64, 128, 128},
+                               {16, 64, 32},
+                               {1, 768, 768}};
+  if (argc > 4) {
+    shapes = {{std::atoll(argv[2]), std::atoll(argv[3]), std::atoll(argv[4])}};
+  }
+  for (const cpu::Isa isa : {cpu::Isa::avx512, cpu::Isa::avx2}) {
+    if (cpu::is_supported(isa)) {
+      measure_isa(isa, seconds, shapes);
     }
   }
 }

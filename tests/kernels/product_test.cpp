@@ -1,5 +1,5 @@
-// tests/kernels/product_test.cpp — products by hand, on strided views, at the edge of memory, and
-// their refusals. SPDX-License-Identifier: Apache-2.0
+// tests/kernels/product_test.cpp — products by hand, strided, at the edge of memory; refusals.
+// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <limits>
 #include <string>
