@@ -31,7 +31,8 @@ section { background: var(--card); border: 1px solid var(--rule); border-radius:
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: 6px 12px 6px 0; border-bottom: 1px solid var(--rule); white-space: nowrap; }
-th { color: var(--soft); font-weight: 600; }
+th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom; }
+td.wrap { white-space: normal; min-width: 130px; }
 th.n, td.n { text-align: right; }
 tbody tr:last-child td { border-bottom: 0; }
 .good { color: var(--accent); font-weight: 600; }

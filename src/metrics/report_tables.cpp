@@ -18,6 +18,7 @@ constexpr std::string_view kNothing = "<span class=\"none\">–</span>";
 struct Column {
   std::string name;
   bool is_number = true;
+  bool wraps = false;  // a long text
 };
 
 // Cells are HTML already.
@@ -32,7 +33,10 @@ std::string table(const std::vector<Column>& columns,
   for (const std::vector<std::string>& row : rows) {
     out += "<tr>";
     for (std::size_t i = 0; i < row.size(); ++i) {
-      out += fmt::format("<td{}>{}</td>", columns[i].is_number ? " class=\"n\"" : "", row[i]);
+      out += fmt::format(
+          "<td{}>{}</td>",
+          columns[i].is_number ? " class=\"n\"" : (columns[i].wraps ? " class=\"wrap\"" : ""),
+          row[i]);
     }
     out += "</tr>";
   }
@@ -156,8 +160,9 @@ std::string headline(const RunRecord& run) {
       tile(count_text(static_cast<double>(run.attempts)), run.attempts == 1 ? "start" : "starts");
   out += "</div>";
   if (run.bad_lines > 0) {
-    out += fmt::format("<p class=\"warning\">{} lines or files are no JSON and were left out.</p>",
-                       run.bad_lines);
+    out += fmt::format(
+        "<p class=\"warning\">Lines or files that are no JSON and were left out: {}.</p>",
+        run.bad_lines);
   }
   return out + "</header>\n";
 }
@@ -230,8 +235,8 @@ std::string growth_section(const RunRecord& run) {
   return "<section><h2>Growth</h2>" +
          table({{"phase", false},
                 {"after step"},
-                {"operations", false},
-                {"proof: old network against new", false},
+                {"operations", false, true},
+                {"proof: old network against new", false, true},
                 {"parameters"},
                 {"plan nodes recomputed"},
                 {"allocated"},
@@ -258,7 +263,7 @@ std::string accuracy_table(const RunRecord& run) {
                             : escape_html(phase.kind == "mtssl" ? "semi-supervised" : phase.kind),
          "<b>" + percent_text(accuracy.last) + "</b>",
          std::isnan(other) ? std::string(kNothing)
-                           : fmt::format("{:+.1f} points", 100 * (accuracy.last - other)),
+                           : fmt::format("{:+.2f} points", 100 * (accuracy.last - other)),
          phase.examples > 0 ? count_text(phase.examples) : std::string(kNothing),
          or_nothing(ends_of(phase.of("threshold")).last,
                     [](double v) { return fmt::format("{:.3f}", v); }),
@@ -322,8 +327,8 @@ std::string events_section(const RunRecord& run) {
                            : "; latest: <code>" + escape_html(run.latest_checkpoint) + "</code>");
   }
   if (!rows.empty()) {
-    out +=
-        table({{"time", false}, {"attempt"}, {"event", false}, {"step"}, {"details", false}}, rows);
+    out += table(
+        {{"time", false}, {"attempt"}, {"event", false}, {"step"}, {"details", false, true}}, rows);
   }
   return out.empty() ? out
                      : "<section><h2>Checkpoints, restarts, signals</h2>" + out + "</section>\n";

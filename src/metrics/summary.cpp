@@ -11,9 +11,8 @@ namespace cambium::metrics {
 namespace {
 
 std::string from_to(const Ends& ends) {
-  return std::isnan(ends.first)
-             ? std::string("-")
-             : fmt::format("{} -> {}", loss_text(ends.first), loss_text(ends.last));
+  return !ends.any ? std::string("-")
+                   : fmt::format("{} -> {}", loss_text(ends.first), loss_text(ends.last));
 }
 
 std::string phase_lines(const RunRecord& run) {
@@ -113,7 +112,7 @@ std::string verdict_line(const PhaseRecord& phase, const PhaseRecord& control) {
     return fmt::format("  => {} and its control {} are equal\n", phase.name, control.name);
   }
   return fmt::format(
-      "  => {} by {:.1f} points ({} against its control {})\n",
+      "  => {} by {:.2f} points ({} against its control {})\n",
       points > 0 ? "semi-supervised training is ahead" : "the supervised control is ahead",
       std::abs(points),
       phase.name,

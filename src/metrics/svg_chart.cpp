@@ -132,7 +132,7 @@ std::string draw_bands(const Chart& chart, const Frame& frame) {
       out +=
           fmt::format(R"(<text class="band-name" x="{:.1f}" y="{}" text-anchor="middle">{}</text>)",
                       left + width / 2,
-                      chart.height - kBottom - 8,
+                      kTop - 6,
                       escape_html(band.label));
     }
   }

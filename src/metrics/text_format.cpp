@@ -82,7 +82,7 @@ std::string loss_text(double value) {
 }
 
 std::string percent_text(double share) {
-  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "not finite";
+  return std::isfinite(share) ? fmt::format("{:.2f} %", 100 * share) : "not finite";
 }
 
 }  // namespace cambium::metrics

@@ -13,6 +13,6 @@ namespace cambium::metrics {
 [[nodiscard]] std::string large_text(double value);      // 1.64 M
 [[nodiscard]] std::string seconds_text(double seconds);  // 0.21 s, 3 min 12 s
 [[nodiscard]] std::string loss_text(double value);       // 2.4431; "not finite"
-[[nodiscard]] std::string percent_text(double share);    // 71.2 %
+[[nodiscard]] std::string percent_text(double share);    // 71.25 %
 
 }  // namespace cambium::metrics

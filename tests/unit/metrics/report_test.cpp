@@ -175,7 +175,7 @@ TEST(Report, IsOneWellFormedPageWithAllParts) {
   EXPECT_THAT(page, HasSubstr("&lt;quick &amp; dirty&gt;"));
   EXPECT_THAT(page, HasSubstr("rank 1: stage 1, t 0, d 0"));
   EXPECT_THAT(page, HasSubstr("backward_input of micro-batch 0: 4.00 ms"));
-  EXPECT_THAT(page, HasSubstr("+1.4 points"));
+  EXPECT_THAT(page, HasSubstr("+1.40 points"));
   EXPECT_THAT(page, HasSubstr("2x2x1x2"));
   for (const char* outside : {"http:", "https:", "src=", "<script", "<link", "@import", "url("}) {
     EXPECT_THAT(page, Not(HasSubstr(outside))) << "not self-contained";
@@ -200,12 +200,12 @@ TEST(Summary, TellsTheCampaignFromItsFiles) {
   EXPECT_THAT(text, HasSubstr("no difference in 262,144 probe logits"));
   EXPECT_THAT(text, HasSubstr("31 of 120 plan nodes recomputed, 1.50 KiB moved, pause 210 ms"));
   EXPECT_THAT(text,
-              HasSubstr("intents: accuracy 71.2 % on 400 held-out examples, threshold 0.700 -> "
-                        "0.661, coverage 40.0 %"));
+              HasSubstr("intents: accuracy 71.20 % on 400 held-out examples, threshold 0.700 -> "
+                        "0.661, coverage 40.00 %"));
   EXPECT_THAT(
       text,
-      HasSubstr("intents-control: accuracy 69.8 % on 400 held-out examples (supervised control)"));
-  EXPECT_THAT(text, HasSubstr("semi-supervised training is ahead by 1.4 points"));
+      HasSubstr("intents-control: accuracy 69.80 % on 400 held-out examples (supervised control)"));
+  EXPECT_THAT(text, HasSubstr("semi-supervised training is ahead by 1.40 points"));
   EXPECT_THAT(text, HasSubstr("layout 2x2x1x2 -> 1x4x1x2"));
   EXPECT_THAT(text, HasSubstr("report.html"));
   EXPECT_THAT(text, HasSubstr("(latest: step-00000180)"));
@@ -215,7 +215,7 @@ TEST(Summary, NamesTheControlWhenItWinsAndSaysEqualWhenNobodyDoes) {
   const TemporaryFolder lost;
   write_campaign(lost.path(), 0.5, 0.525);
   EXPECT_THAT(make_summary(lost.path()),
-              HasSubstr("the supervised control is ahead by 2.5 points"));
+              HasSubstr("the supervised control is ahead by 2.50 points"));
 
   const TemporaryFolder equal;
   write_campaign(equal.path(), 0.5, 0.5);
@@ -251,7 +251,7 @@ TEST(Report, LeavesOutWhatARunDoesNotHave) {
        {"<h2>Growth</h2>", "<h2>Semi-supervised", "<h2>Pipeline", "<h2>Ranks", "Config as"}) {
     EXPECT_THAT(page, Not(HasSubstr(part)));
   }
-  EXPECT_THAT(page, HasSubstr("1 lines or files are no JSON"));
+  EXPECT_THAT(page, HasSubstr("no JSON and were left out: 1."));
   EXPECT_THAT(page, Not(HasSubstr(">nan")));
   EXPECT_THAT(make_summary(run.path()), HasSubstr("2.0000 -> not finite"));
 }
