@@ -1,6 +1,8 @@
 // kernels/activation.hpp — SwiGLU and SiLU.
-// Source: Shazeer 2020 (GLU variants); silu(z) = z * sigmoid(z). Element-wise: no sums. exp by our own polynomial in f32,
-// the same on `reference` and `cpu`; libm in f64.
+// Source: Shazeer 2020 (GLU variants). silu(z) = z * s with s = 1 / (1 + exp(-z)); its slope is
+//         s * fma(z, 1 - s, 1). Backward: dgate = (dy*up) * slope, dup = dy * silu.
+// Element-wise: no sums. exp by our own polynomial in f32, the same on `reference` and `cpu`; libm
+// in f64.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

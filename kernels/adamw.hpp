@@ -1,6 +1,6 @@
 // kernels/adamw.hpp — fused AdamW over whole grains, and the squares of the global norm.
-// Source: Loshchilov & Hutter 2019; decoupled decay before the update, eps outside the root of the bias-corrected second
-// moment: w *= 1 - lr*wd; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr * (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps).
+// Source: Loshchilov & Hutter 2019; decoupled decay before the update, eps outside the root of the
+//         bias-corrected second moment.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,7 +18,8 @@ struct AdamWUpdate {
   View gradient;    // (1, n)
   View exp_avg;     // (1, n)
   View exp_avg_sq;  // (1, n)
-  double clip;      // the gradient is multiplied by this first (1 = no clipping), in the views' dtype
+  // the gradient is multiplied by this first (1 = no clipping), in the views' dtype
+  double clip;
   double learning_rate;
   double beta1;
   double beta2;
@@ -27,7 +28,11 @@ struct AdamWUpdate {
   std::int64_t updates;  // t ≥ 1 of this segment
 };
 
-// Scalars (1-b1, 1/(1-b1^t), …) are made in f64 and rounded once to the views' dtype. Element-wise: no sums.
+// With c1 = 1/(1-b1^t) and c2 = 1/(1-b2^t):
+//   g *= clip;  m = fma(b1, m, (1-b1) g);  v = fma(b2, v, ((1-b2) g) g);
+//   w = fma(-lr, (m c1) / (sqrt(v c2) + eps), w (1 - lr wd)).
+// Scalars (1-b1, c1, 1 - lr wd, …) are made in f64 and rounded once to the views' dtype.
+// Element-wise: no sums.
 void adamw_update(Stream& stream, const AdamWUpdate& a);
 
 struct GrainSquares {
@@ -36,7 +41,8 @@ struct GrainSquares {
   View squares;   // (1, ceil(n/grain)) f64
 };
 
-// squares[i] = sum over grain i of (double)g^2, ascending, one fp64 accumulator a grain (design.md §1.7).
+// squares[i] = sum over grain i of (double)g^2, ascending, one fp64 accumulator a grain (design.md
+// §1.7).
 void grain_squares(Stream& stream, const GrainSquares& a);
 
 }  // namespace cambium::kernels

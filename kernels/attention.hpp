@@ -1,12 +1,24 @@
 // kernels/attention.hpp — causal grouped-query attention in tiles; T x T is never held.
-// Source: Dao et al. 2022 (FlashAttention), online softmax; log-sum-exp kept, scores recomputed in backward.
+// Source: Dao et al. 2022 (FlashAttention), online softmax; log-sum-exp kept, scores recomputed in
+//         backward.
 // Rows are t*batch + b. Query head h reads key-value head h / (heads/kv_heads).
-// Order:  a score is scale * (one fma chain over E ascending). Keys are walked in tiles of kKeyTile at absolute positions,
-//         ascending; inside a tile row sums use 16 lanes (design.md §1.12), the output's sum one fma chain over keys ascending;
-//         per tile the running maximum rescales sum and output. dq: keys ascending; dk, dv: heads of the group ascending,
-//         then queries ascending, one chain. Bits do not depend on batch, heads or thread count, nor on which queries
-//         share a call.
-// Cost:   FLOPs of the causal half are added to stream.counters().attention_flops.
+// Order:  A score is scale * (one fma chain over E ascending from +0). Keys 0 … t of query t, and
+// no
+//         others, are walked in tiles of kKeyTile at absolute positions. A query starts with
+//         maximum m = -inf, sum l = 0, output o = 0; a tile does
+//           m' = max(m, its scores);  p_k = exp(score_k - m');  c = exp(m - m');
+//           l = fma(l, c, 16-lane sum of p), lanes counted from the tile's first key (§1.12);
+//           o = o * c, then o = fma(p_k, v_k, o), keys ascending;  m = m'.
+//         In the end out = o * (1 / l), lse = m + log(l).
+//         Backward: p_k = exp(score_k - lse); delta = 16-lane fma sum over E of dout * out;
+//         dp_k = fma chain over E of dout * v_k; ds_k = (p_k * (dp_k - delta)) * scale.
+//         dq = fma chain of ds_k * k_k, keys ascending; dv, dk = fma chains of p * dout, ds * q
+//         from +0, heads of the group ascending, then queries ascending. Bits do not depend on
+//         batch, heads or thread count, nor on which queries share a call; what lies behind a
+//         query, NaN included, does not reach it.
+// Threads: forward splits (batch, head, query tile), backward (batch, key-value head).
+// Cost:   FLOPs of the causal half are added to stream.counters().attention_flops:
+//         4*E*T*(T+1)/2 a head, backward 2.5 times that.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

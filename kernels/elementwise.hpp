@@ -21,7 +21,7 @@ void copy(Stream& stream, View from, View to);
 
 void fill_zero(Stream& stream, View to);
 
-// to *= factor, one rounding.
+// to *= factor, which is rounded to the dtype first.
 void scale(Stream& stream, View to, double factor);
 
 struct GatedResidualForward {

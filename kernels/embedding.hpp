@@ -1,5 +1,7 @@
 // kernels/embedding.hpp — table lookup and its gradient, for one vocabulary shard.
-// Throws: Error(bug) when shapes or dtypes disagree; Error(bad_input) for an id outside [0, vocabulary).
+// An id outside the shard, negative ones included, is another shard's business and left alone;
+// `data` checks ids.
+// Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,9 +14,9 @@ using device::Stream;
 using device::View;
 
 struct EmbeddingForward {
-  View table;  // (V/tp, D)
-  View ids;    // (1, R) i32
-  View out;    // (R, D): rows whose id is in this shard are written, the others are left alone
+  View table;       // (V/tp, D)
+  View ids;         // (1, R) i32
+  View out;         // (R, D): rows whose id is in this shard are written, the others are left alone
   dim_t first_row;  // id of the shard's row 0
 };
 

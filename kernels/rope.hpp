@@ -1,5 +1,6 @@
 // kernels/rope.hpp — rotary position embedding, half-split layout (element e turns with e + E/2).
-// Source: Su et al. 2021 (RoFormer), in the layout of Hugging Face's Llama. Tables are stored, never recomputed from sizes.
+// Source: Su et al. 2021 (RoFormer), in the layout of Hugging Face's Llama. Tables are stored,
+//         never recomputed from sizes.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,9 +16,9 @@ using device::View;
 enum class Turn { forward, backward };
 
 struct Rope {
-  View x;        // (T*batch, heads*E), in place; row t*batch + b
-  View cosine;   // (T, E/2)  f32 | f64
-  View sine;     // (T, E/2)
+  View x;       // (T*batch, heads*E), in place; row t*batch + b
+  View cosine;  // (T, E/2)  f32 | f64
+  View sine;    // (T, E/2)
   dim_t batch;
   dim_t head_width;  // E, even
 };

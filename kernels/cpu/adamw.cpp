@@ -1,5 +1,6 @@
 // kernels/cpu/adamw.cpp — one pass over value, gradient and both moments; four grains of squares
-// side by side. SPDX-License-Identifier: Apache-2.0
+// side by side.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/targets.hpp"
 //
 #include "kernels/cpu/parallel.hpp"
@@ -45,7 +46,13 @@ struct FourGrains {
 
   const float* first;
   dim_t grain;
-  hn::Vec<Wide> sums = hn::Zero(Wide());
+  hn::Vec<Wide> sums;
+
+  HWY_INLINE void start(const float* from, dim_t elements) {
+    first = from;
+    grain = elements;
+    sums = hn::Zero(Wide());
+  }
 
   HWY_INLINE void add(hn::Vec<Narrow> column) {
     const auto wide = hn::PromoteTo(Wide(), column);
@@ -84,18 +91,20 @@ struct FourGrains {
   }
 };
 
-void sixteen_grains(const float* first, dim_t grain, double* squares) {
-  FourGrains fours[4] = {{first, grain},
-                         {first + 4 * grain, grain},
-                         {first + 8 * grain, grain},
-                         {first + 12 * grain, grain}};
+// 4 kFours grains: one group's chains hide the latency of the others'.
+template <dim_t kFours>
+HWY_INLINE void several_grains(const float* first, dim_t grain, double* squares) {
+  FourGrains fours[kFours];
+  for (dim_t four = 0; four < kFours; ++four) {
+    fours[four].start(first + 4 * four * grain, grain);
+  }
   dim_t i = 0;
   for (; i + 4 <= grain; i += 4) {
     for (FourGrains& four : fours) {
       four.take(i);
     }
   }
-  for (dim_t four = 0; four < 4; ++four) {
+  for (dim_t four = 0; four < kFours; ++four) {
     fours[four].finish(i, squares + 4 * four);
   }
 }
@@ -116,7 +125,10 @@ void grain_squares(Stream& stream, const GrainSquares& a) {
   split(stream, a.squares.cols, 2 * n, [&](int, Range grains) HWY_ATTR {
     dim_t i = grains.begin;
     for (; i + 16 <= grains.end && (i + 16) * a.grain <= n; i += 16) {
-      sixteen_grains(gradient + i * a.grain, a.grain, squares + i);
+      several_grains<4>(gradient + i * a.grain, a.grain, squares + i);
+    }
+    for (; i + 4 <= grains.end && (i + 4) * a.grain <= n; i += 4) {
+      several_grains<1>(gradient + i * a.grain, a.grain, squares + i);
     }
     for (; i < grains.end; ++i) {
       squares[i] = one_grain(gradient + i * a.grain, std::min(a.grain, n - i * a.grain));

@@ -1,5 +1,6 @@
 // kernels/cpu/attention.cpp — attention in tiles of 64 queries and 128 keys, each product a small
-// packed tile product. SPDX-License-Identifier: Apache-2.0
+// packed tile product.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/targets.hpp"
 //
 #include <algorithm>

@@ -1,5 +1,6 @@
 // kernels/cpu/cross_entropy.cpp — two walks over a row of logits for the statistics, one for the
-// gradient. SPDX-License-Identifier: Apache-2.0
+// gradient.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/targets.hpp"
 //
 #include <algorithm>

@@ -1,6 +1,7 @@
 // kernels/cpu/lanes-inl.hpp — 16 floats as one value: one AVX-512 register or two AVX2 registers.
 // All kernels are written in it once, so that lanes, and with them bits, do not depend on the ISA
-// (design.md §1.12). SPDX-License-Identifier: Apache-2.0
+// (design.md §1.12).
+// SPDX-License-Identifier: Apache-2.0
 
 // Per-target include guard.
 #if defined(CAMBIUM_KERNELS_CPU_LANES_INL) == defined(HWY_TARGET_TOGGLE)

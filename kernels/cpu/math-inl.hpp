@@ -1,5 +1,6 @@
 // kernels/cpu/math-inl.hpp — exp and log of kernels/reference/math.hpp in 16 lanes: the same
-// operations in the same order. SPDX-License-Identifier: Apache-2.0
+// operations in the same order.
+// SPDX-License-Identifier: Apache-2.0
 
 // Per-target include guard.
 #if defined(CAMBIUM_KERNELS_CPU_MATH_INL) == defined(HWY_TARGET_TOGGLE)

@@ -1,5 +1,6 @@
 // kernels/cpu/parallel.hpp — static splits over the stream's threads, and no wake-up for little
-// work. SPDX-License-Identifier: Apache-2.0
+// work.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

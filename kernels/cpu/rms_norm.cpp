@@ -1,5 +1,6 @@
 // kernels/cpu/rms_norm.cpp — a row in two passes, the second from cache; columns split for the
-// gain. SPDX-License-Identifier: Apache-2.0
+// gain.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/targets.hpp"
 //
 #include "kernels/cpu/parallel.hpp"

@@ -1,6 +1,7 @@
 // kernels/dispatch/adamw.hpp — what each backend defines for kernels/adamw.hpp. Arguments are
 // already checked. Also the scalars of an update, which all backends share: made in f64 without
-// libm, rounded once. SPDX-License-Identifier: Apache-2.0
+// libm, rounded once.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/adamw.hpp"

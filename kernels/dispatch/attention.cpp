@@ -1,5 +1,6 @@
 // kernels/dispatch/attention.cpp — checks shapes once for all backends, counts, and calls the
-// stream's backend. SPDX-License-Identifier: Apache-2.0
+// stream's backend.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/attention.hpp"
 
 #include "kernels/dispatch/checks.hpp"

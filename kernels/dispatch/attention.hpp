@@ -1,5 +1,6 @@
 // kernels/dispatch/attention.hpp — what each backend defines for kernels/attention.hpp. Arguments
-// are already checked. SPDX-License-Identifier: Apache-2.0
+// are already checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/attention.hpp"

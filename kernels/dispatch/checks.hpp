@@ -1,5 +1,6 @@
 // kernels/dispatch/checks.hpp — shape checks that all families share, and the call of the stream's
-// backend. SPDX-License-Identifier: Apache-2.0
+// backend.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

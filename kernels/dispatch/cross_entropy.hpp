@@ -1,5 +1,6 @@
 // kernels/dispatch/cross_entropy.hpp — what each backend defines for kernels/cross_entropy.hpp.
-// Arguments are already checked. SPDX-License-Identifier: Apache-2.0
+// Arguments are already checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/cross_entropy.hpp"

@@ -1,5 +1,6 @@
 // kernels/dispatch/elementwise.hpp — what each backend defines for kernels/elementwise.hpp.
-// Arguments are already checked. SPDX-License-Identifier: Apache-2.0
+// Arguments are already checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/elementwise.hpp"

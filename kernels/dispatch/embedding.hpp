@@ -1,5 +1,6 @@
 // kernels/dispatch/embedding.hpp — what each backend defines for kernels/embedding.hpp. Arguments
-// are already checked. SPDX-License-Identifier: Apache-2.0
+// are already checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/embedding.hpp"

@@ -1,5 +1,6 @@
 // kernels/dispatch/rms_norm.cpp — checks shapes once for all backends and calls the stream's
-// backend. SPDX-License-Identifier: Apache-2.0
+// backend.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/rms_norm.hpp"
 
 #include "kernels/dispatch/checks.hpp"

@@ -1,5 +1,6 @@
 // kernels/dispatch/rms_norm.hpp — what each backend defines for kernels/rms_norm.hpp. Arguments are
-// already checked. SPDX-License-Identifier: Apache-2.0
+// already checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/rms_norm.hpp"

@@ -1,5 +1,6 @@
 // kernels/dispatch/rope.hpp — what each backend defines for kernels/rope.hpp. Arguments are already
-// checked. SPDX-License-Identifier: Apache-2.0
+// checked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/rope.hpp"

@@ -1,6 +1,7 @@
 // kernels/reference/attention.cpp — the oracle of every other backend: one query after the other,
 // f32 and f64. Only the orders of kernels/attention.hpp are kept, not the tiles' loops: key tiles
-// matter to the forward softmax alone. SPDX-License-Identifier: Apache-2.0
+// matter to the forward softmax alone.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/attention.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // kernels/reference/copies.hpp — runs scalar code with the fma instruction where the processor has
 // it, and with libm's correctly rounded software fma elsewhere. Same bits, about 20 times the
-// speed. SPDX-License-Identifier: Apache-2.0
+// speed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "device/view.hpp"

@@ -1,6 +1,7 @@
 // tests/bench/kernels_bench.cpp — speed of all kernels but products, one JSON line a case.
 // Run it on an idle machine: kernels_bench [SECONDS_PER_CASE [THREADS [NAME]]]; the fastest and the
-// median run are printed. SPDX-License-Identifier: Apache-2.0
+// median run are printed.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
 #include <cmath>

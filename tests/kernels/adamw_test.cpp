@@ -1,5 +1,6 @@
 // tests/kernels/adamw_test.cpp — the update by its formula, the squares of grains, and bit for bit
-// between backends. SPDX-License-Identifier: Apache-2.0
+// between backends.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/adamw.hpp"
 
 #include "tests/kernels/kernel_cases.hpp"

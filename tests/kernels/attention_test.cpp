@@ -1,6 +1,6 @@
 // tests/kernels/attention_test.cpp — against a plain softmax in f64, by finite differences, bit for
-// bit between backends, and the invariances: causality, batch, threads. SPDX-License-Identifier:
-// Apache-2.0
+// bit between backends, and the invariances: causality, batch, threads.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.hpp"
 
 #include <limits>

@@ -1,5 +1,6 @@
 // tests/kernels/cross_entropy_test.cpp — by hand, over shards, by finite differences, and bit for
-// bit between backends. SPDX-License-Identifier: Apache-2.0
+// bit between backends.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cross_entropy.hpp"
 
 #include <limits>

@@ -1,5 +1,6 @@
 // tests/kernels/kernel_cases.hpp — operands inside larger memory, every compiled backend, and
-// finite differences. SPDX-License-Identifier: Apache-2.0
+// finite differences.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

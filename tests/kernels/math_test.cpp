@@ -1,5 +1,6 @@
 // tests/kernels/math_test.cpp — own exp and log against libm in f64, and the vector code against
-// the scalar code. SPDX-License-Identifier: Apache-2.0
+// the scalar code.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/reference/math.hpp"
 
 #include <bit>

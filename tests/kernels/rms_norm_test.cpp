@@ -1,5 +1,6 @@
 // tests/kernels/rms_norm_test.cpp — by hand, by finite differences, and bit for bit between
-// backends. SPDX-License-Identifier: Apache-2.0
+// backends.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/rms_norm.hpp"
 
 #include "tests/kernels/kernel_cases.hpp"

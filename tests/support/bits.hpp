@@ -1,7 +1,8 @@
 // tests/support/bits.hpp — EXPECT_BITS_EQ and EXPECT_CLOSE: what "the same bits" and "close" mean
 // in a test, and a message that names the first bad index, both values, the distance in units of
 // last place, and how many elements differ. Both take scalars, or anything that std::span takes
-// (vectors, arrays, spans) of float, double or integers. SPDX-License-Identifier: Apache-2.0
+// (vectors, arrays, spans) of float, double or integers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
