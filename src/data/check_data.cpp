@@ -83,8 +83,9 @@ class DataChecker {
       check_ordered("data", phase.data, phase.sequence_length);
     } else if (labels_) {  // otherwise its mtssl phase has a problem, which is told
       attempt("data", [&] {
-        lines_.push_back(fmt::format(
-            "{}: {} texts", phase.data.string(), load_labelled_texts(phase.data, *labels_).size()));
+        lines_.push_back(fmt::format("{}: {} texts",
+                                     phase.data.string(),
+                                     load_labelled_texts(phase.data, *labels_, lines_).size()));
       });
     }
   }

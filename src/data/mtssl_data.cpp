@@ -131,8 +131,11 @@ void check_enough(const config::MtsslPhase& phase, std::size_t labelled, std::si
 
 }  // namespace
 
-TextSet load_labelled_texts(const std::filesystem::path& path, const LabelSet& labels) {
+TextSet load_labelled_texts(const std::filesystem::path& path,
+                            const LabelSet& labels,
+                            std::vector<std::string>& warnings) {
   const JsonLines lines = read_json_lines(path, Labels::required);
+  warn_replaced(path, lines, warnings);
   std::vector<Text> texts = texts_of(lines.records, labels);
   if (texts.empty()) {
     throw Error(
@@ -157,12 +160,13 @@ MtsslData load_mtssl_data(const config::MtsslPhase& phase, std::uint64_t seed) {
     split.rest = read_unlabelled(*phase.unlabelled, warnings);
   }
   check_enough(phase, split.labelled.size(), split.rest.size());
+  TextSet held_out = load_labelled_texts(phase.validation.path, labels, warnings);
   const auto labelled_texts = static_cast<dim_t>(split.labelled.size());
   const auto unlabelled_texts = static_cast<dim_t>(split.rest.size());
   return {.labels = labels,
           .labelled = TextSet(std::move(split.labelled)),
           .unlabelled = TextSet(std::move(split.rest)),
-          .held_out = load_labelled_texts(phase.validation.path, labels),
+          .held_out = std::move(held_out),
           .labelled_order = Sampler(seed, phase.global_batch_size, {labelled_texts}, {}, 1),
           .unlabelled_order = Sampler(seed,
                                       phase.global_batch_size * phase.unlabelled_ratio,

@@ -35,6 +35,7 @@ struct MtsslData {
 // The texts of a labelled file whose label is in the set, in file order: held-out texts, and those
 // of an evaluate phase. Throws: Error(bad_input) for a bad file and for one without any such text.
 [[nodiscard]] TextSet load_labelled_texts(const std::filesystem::path& path,
-                                          const LabelSet& labels);
+                                          const LabelSet& labels,
+                                          std::vector<std::string>& warnings);
 
 }  // namespace cambium::data

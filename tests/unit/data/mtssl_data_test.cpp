@@ -139,6 +139,20 @@ TEST(MtsslData, RefusesWhatIsNotEnough) {
   EXPECT_EQ(load_mtssl_data(control, 1).labelled.size(), 30);
 }
 
+TEST(MtsslData, WarnsOfReplacedCharactersInEveryFile) {
+  const Scratch scratch;
+  config::MtsslPhase phase = make_phase(scratch);
+  phase.validation.path = scratch.write(
+      "odd.jsonl",
+      "{\"text\": \"a\", \"label\": \"c0\"}\n{\"text\": \"\\ud800\", \"label\": \"c1\"}\n");
+
+  const MtsslData data = load_mtssl_data(phase, 1);
+
+  ASSERT_EQ(data.warnings.size(), 1U);
+  EXPECT_THAT(data.warnings[0],
+              HasSubstr("odd.jsonl:2: 1 halves of surrogate pairs became U+FFFD"));
+}
+
 TEST(TextSet, CutsPadsAndNamesTheLastByte) {
   const TextSet set(
       {{.bytes = "abcdef", .label = 3, .uid = 1}, {.bytes = "xy", .label = -1, .uid = 2}});
