@@ -1,8 +1,9 @@
 // Ticks and curves.
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdio>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <regex>
 
 #include "metrics/svg_chart.hpp"
 #include "metrics/text_format.hpp"
@@ -28,13 +29,22 @@ TEST(Chart, DrawsPointsInsideItsFrame) {
                     .series = {{.name = "a", .points = {{1, 5}, {2, 3}, {3, 4}}}}};
   const std::string svg = render_chart(chart);
 
-  const std::regex path("d=\"M([0-9.]+) ([0-9.]+)L([0-9.]+) ([0-9.]+)L([0-9.]+) ([0-9.]+)\"");
-  std::smatch match;
-  ASSERT_TRUE(std::regex_search(svg, match, path)) << svg;
-  EXPECT_LT(std::stod(match[1]), std::stod(match[3]));
-  EXPECT_LT(std::stod(match[2]), std::stod(match[4]))
-      << "the larger value is higher, so its y is smaller";
-  EXPECT_GT(std::stod(match[4]), std::stod(match[6]));
+  std::array<double, 6> at{};
+  const std::size_t path = svg.find(" d=\"M");
+  ASSERT_NE(path, std::string::npos) << svg;
+  ASSERT_EQ(std::sscanf(svg.c_str() + path,
+                        " d=\"M%lf %lfL%lf %lfL%lf %lf\"",
+                        &at[0],
+                        &at[1],
+                        &at[2],
+                        &at[3],
+                        &at[4],
+                        &at[5]),
+            6)
+      << svg;
+  EXPECT_LT(at[0], at[2]);
+  EXPECT_LT(at[1], at[3]) << "the larger value is higher, so its y is smaller";
+  EXPECT_GT(at[3], at[5]);
   EXPECT_THAT(svg, HasSubstr(">step</text>"));
   EXPECT_THAT(svg, HasSubstr(">loss</text>"));
 }
