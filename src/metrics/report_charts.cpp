@@ -119,9 +119,8 @@ std::string loss_section(const RunRecord& run) {
   chart.series = {train, validation};
   chart.bands = bands_of(run, false);
   chart.marks = growth_marks(run);
-  const bool exact = std::ranges::all_of(run.growths, [](const nlohmann::json& event) {
-    return growth_proof(event).max_difference == 0;
-  });
+  const bool exact = std::ranges::all_of(
+      run.growths, [](const nlohmann::json& event) { return growth_proof(event).is_exact(); });
   const std::string caption =
       std::string("Each band is a phase. A vertical line is a growth step") +
       (exact ? ": the grown network computes the same function, so the curve goes on from "

@@ -46,7 +46,8 @@ struct GrowthProof {
   std::vector<std::string> operations;
   bool committed = true;
   double max_difference = kNotANumber;  // NaN: not told
-  double values = kNotANumber;
+  double values = kNotANumber;          // logits compared
+  double differing = kNotANumber;       // … of which so many differ in a bit
   double parameters_before = kNotANumber;
   double parameters_after = kNotANumber;
   double nodes = kNotANumber;
@@ -54,6 +55,11 @@ struct GrowthProof {
   double bytes_allocated = kNotANumber;
   double bytes_moved = kNotANumber;
   double seconds = kNotANumber;
+
+  // Told, and not a bit differs.
+  [[nodiscard]] bool is_exact() const {
+    return max_difference == 0 && !(differing > 0);
+  }
 };
 
 [[nodiscard]] GrowthProof growth_proof(const nlohmann::json& event);

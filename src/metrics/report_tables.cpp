@@ -111,6 +111,7 @@ GrowthProof growth_proof(const json& event) {
   proof.committed = committed == event.end() || !committed->is_boolean() || committed->get<bool>();
   proof.max_difference = number_or(event, "probe_max_difference", kNotANumber);
   proof.values = number_or(event, "probe_values", kNotANumber);
+  proof.differing = number_or(event, "probe_differing", kNotANumber);
   proof.parameters_before = number_or(event, "parameters_before", kNotANumber);
   proof.parameters_after = number_or(event, "parameters_after", kNotANumber);
   proof.nodes = number_or(event, "nodes", kNotANumber);
@@ -127,8 +128,14 @@ std::string proof_text(const GrowthProof& proof) {
   }
   const std::string of =
       std::isnan(proof.values) ? "the probe's logits" : count_text(proof.values) + " probe logits";
-  if (proof.max_difference == 0) {
+  if (proof.is_exact()) {
     return "no difference in " + of;
+  }
+  if (proof.differing > 0) {
+    return fmt::format("{} of {} differ, by at most {:.3g}",
+                       count_text(proof.differing),
+                       of,
+                       proof.max_difference);
   }
   return fmt::format("largest difference {:.3g} in {}", proof.max_difference, of);
 }
@@ -208,7 +215,7 @@ std::string growth_section(const RunRecord& run) {
     for (const std::string& operation : proof.operations) {
       operations += fmt::format("<div><code>{}</code></div>", escape_html(operation));
     }
-    const bool exact = proof.max_difference == 0;
+    const bool exact = proof.is_exact();
     std::string verdict =
         fmt::format("<span class=\"{}\">{}</span>", exact ? "good" : "", proof_text(proof));
     rows.push_back({escape_html(proof.phase),

@@ -237,6 +237,20 @@ TEST(Summary, DoesNotCallADifferenceNone) {
   EXPECT_THAT(text, Not(HasSubstr("no difference")));
 }
 
+// 0 and -0 differ by nothing but a bit: growth promises bits.
+TEST(Summary, CountsLogitsThatDifferInABitOnly) {
+  const TemporaryFolder run;
+  EventWriter events(run.path(), 1);
+  events.write("growth",
+               {{"phase", "g"},
+                {"step", 3},
+                {"probe_max_difference", 0.0},
+                {"probe_values", 1000},
+                {"probe_differing", 2}});
+
+  EXPECT_THAT(make_summary(run.path()), HasSubstr("2 of 1,000 probe logits differ, by at most 0"));
+}
+
 TEST(Report, LeavesOutWhatARunDoesNotHave) {
   const TemporaryFolder run;
   MetricsWriter metrics(run.path(), 1);
