@@ -152,13 +152,13 @@ void end_phase(Session& session, double seconds) {
              "phase_finished",
              {{"phase", phase.name}, {"kind", phase.kind()}, {"step", state.step}, {"seconds", seconds}});
   // The checkpoint of a phase's end is the first of the next phase: a restart begins there.
-  const std::string name = checkpoint::checkpoint_name(state.step, state.revision);
-  state.phase_ends[phase.name] = name;
-  ++state.phase;
+  const std::size_t ended = state.phase++;
   state.phase_begin = state.step;
   state.is_phase_begun = false;
-  if (phase.steps() > 0 || state.phase == session.campaign.phases.size()) {
-    save_checkpoint(session, CheckpointWhy::phase_end);
+  const bool is_changed = phase.steps() > 0 || phase.kind() == "grow";
+  if (is_changed || state.phase == session.campaign.phases.size() || is_phase_end_kept(session.campaign, ended)) {
+    const auto why = phase.kind() == "grow" ? CheckpointWhy::growth : CheckpointWhy::phase_end;
+    keep_phase_end(session, ended, save_checkpoint(session, why));
   }
 }
 
@@ -237,8 +237,11 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
   if (!session.faults.is_empty()) {
     checkpoint::test_hook = [&session](const char* point) { (void)session.faults.pass(point); };
   }
+  if (start.from && session.state.phase > 0 && session.phase_step() == 0 && !session.state.is_phase_begun) {
+    keep_phase_end(session, session.state.phase - 1, start.from->path);  // a kill may have come between the two names
+  }
   if (!start.from) {
-    save_checkpoint(session, CheckpointWhy::phase_end);  // step 0: a kill before the first interval loses nothing
+    (void)save_checkpoint(session, CheckpointWhy::phase_end);  // step 0: a kill before the first interval loses nothing
   }
   const CampaignEnd end = run_phases(session);
   write_ranks(session);

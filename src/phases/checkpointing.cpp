@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <set>
 
+#include "base/file.hpp"
 #include "checkpoint/read.hpp"
 #include "checkpoint/write.hpp"
 #include "comm/collectively.hpp"
@@ -102,25 +103,46 @@ std::vector<Array> list_arrays(Session& session) {
   return arrays;
 }
 
-// Checkpoints that a phase to come starts from.
-std::vector<std::string> pinned_names(const Session& session) {
-  std::vector<std::string> names;
-  for (std::size_t i = session.state.phase; i < session.campaign.phases.size(); ++i) {
-    const auto& from = session.campaign.phases[i].start_from;
-    if (from && session.state.phase_ends.count(*from) > 0) {
-      names.push_back(session.state.phase_ends.at(*from));
+// A second name for a complete checkpoint: hard links, published by one rename. No byte is copied.
+void link_checkpoint(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::filesystem::path partial = to;
+  partial += ".partial";
+  std::error_code ec;
+  std::filesystem::remove_all(partial, ec);
+  std::filesystem::create_directories(partial, ec);
+  for (const auto& entry : std::filesystem::directory_iterator(from)) {
+    if (!ec) {
+      std::filesystem::create_hard_link(entry.path(), partial / entry.path().filename(), ec);
     }
   }
-  return names;
+  if (ec) {
+    throw Error(Code::storage, fmt::format("{}: cannot link the files of {}: {}", partial.string(), from.string(), ec.message()));
+  }
+  sync_folder(partial);
+  std::filesystem::remove_all(to, ec);
+  std::filesystem::rename(partial, to, ec);
+  if (ec) {
+    throw Error(Code::storage, fmt::format("{}: cannot rename into place: {}", to.string(), ec.message()));
+  }
+  sync_folder(to.parent_path());
 }
 
 }  // namespace
 
-void save_checkpoint(Session& session, CheckpointWhy why) {
+bool is_phase_end_kept(const config::Campaign& campaign, std::size_t index) {
+  const std::string& name = campaign.phases[index].name;
+  for (std::size_t i = index + 1; i < campaign.phases.size(); ++i) {
+    if (campaign.phases[i].start_from == name) {
+      return true;
+    }
+  }
+  return index + 1 < campaign.phases.size() && campaign.phases[index + 1].kind() == "grow";
+}
+
+std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why) {
   checkpoint::WriteRequest request;
   request.folder = session.run / "checkpoints";
   request.step = session.state.step;
-  request.revision = session.state.revision;
   request.run = session.campaign.run.name;
   request.arrays = list_arrays(session);
   for_each_piece(*session.store, true, [&](int kind, const Bucket& b, const Part& p, Range elements, char* data) {
@@ -144,7 +166,6 @@ void save_checkpoint(Session& session, CheckpointWhy why) {
   const config::CheckpointConfig& keep = session.campaign.checkpoint;
   request.retention.keep_last = keep.keep_last;
   request.retention.keep_every = keep.keep_every;
-  request.retention.pinned = pinned_names(session);
   const metrics::Stopwatch watch;
   const checkpoint::WriteResult result = checkpoint::write_checkpoint(session.world.group(), request);
   session.last_checkpoint_step = session.state.step;
@@ -160,6 +181,20 @@ void save_checkpoint(Session& session, CheckpointWhy why) {
               {"why", kWhy[static_cast<int>(why)]},
               {"bytes", result.bytes},
               {"seconds", watch.seconds()}});
+  return result.path;
+}
+
+void keep_phase_end(Session& session, std::size_t index, const std::filesystem::path& from) {
+  if (!is_phase_end_kept(session.campaign, index)) {
+    return;
+  }
+  const std::string name = "phase-" + session.campaign.phases[index].name;
+  const std::filesystem::path folder = session.run / "checkpoints";
+  comm::collectively(session.world.group(), "keep phase end", [&] {
+    if (session.world.rank() == 0) {
+      link_checkpoint(from, folder / name);
+    }
+  });
 }
 
 void load_parameters(Session& session, const checkpoint::Checkpoint& from) {
@@ -230,18 +265,15 @@ void forget_slots(Session& session) {
 }
 
 void start_from_phase(Session& session, const std::string& phase, bool is_sharded) {
-  const auto found = session.state.phase_ends.find(phase);
-  if (found == session.state.phase_ends.end()) {
-    throw Error(Code::usage, "start_from: phase " + phase + " has left no checkpoint");
-  }
+  const std::string name = "phase-" + phase;
   const checkpoint::Checkpoint from =
-      checkpoint::open_checkpoint(session.world.group(), session.run / "checkpoints" / found->second);
+      checkpoint::open_checkpoint(session.world.group(), session.run / "checkpoints" / name);
   session.state.spec = state_from_json(from.state()).spec;
   build_store(session, is_sharded);
   load_parameters(session, from);
   note_event(session,
              "started_from",
-             {{"phase", session.phase().name}, {"from", phase}, {"checkpoint", found->second}});
+             {{"phase", session.phase().name}, {"from", phase}, {"checkpoint", name}});
 }
 
 }  // namespace cambium::phases

@@ -9,7 +9,6 @@
 #include "comm/collectively.hpp"
 #include "growth/operation.hpp"
 #include "model/inventory.hpp"
-#include "phases/checkpointing.hpp"
 #include "phases/phase.hpp"
 #include "phases/probe.hpp"
 #include "phases/regrow.hpp"
@@ -249,7 +248,6 @@ PhaseEnd run_grow(Session& session) {
     say(session, fmt::format("{}: rolled back on all ranks: {}", session.phase().name, e.what()));
     return PhaseEnd::done;
   }
-  save_checkpoint(session, CheckpointWhy::growth);
   return PhaseEnd::done;
 }
 

@@ -47,7 +47,6 @@ json to_json(const State& s, const json& free) {
             {"mean_square", s.threshold.mean_square},
             {"mean", s.threshold.mean},
             {"updates", s.threshold.updates}}},
-          {"phase_ends", s.phase_ends},
           {"lineage", s.lineage},
           {"labels", s.labels},
           {"phases", s.phases},
@@ -68,7 +67,6 @@ State state_from_json(const json& j) {
     s.skipped_in_a_row = j.at("skipped_in_a_row");
     const json& t = j.at("threshold");
     s.threshold = {t.at("tau"), t.at("mean_square"), t.at("mean"), t.at("updates")};
-    s.phase_ends = j.at("phase_ends").get<std::map<std::string, std::string>>();
     s.lineage = j.at("lineage");
     s.labels = j.at("labels").get<std::vector<std::string>>();
     s.phases = j.at("phases").get<std::vector<std::string>>();

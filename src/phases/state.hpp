@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -47,7 +46,6 @@ struct State {
   dim_t revision = 0;          // growth commits so far
   dim_t skipped_in_a_row = 0;
   Threshold threshold;
-  std::map<std::string, std::string> phase_ends;  // phase -> name of the checkpoint that it left
   nlohmann::json lineage = nlohmann::json::array();  // growth steps
   std::vector<std::string> labels;  // of the last mtssl phase
   std::vector<std::string> phases;  // resolved text of every phase begun so far, for the check at restart

@@ -169,7 +169,7 @@ bool finish_step(Session& session, const StepResult& result, bool is_last) {
   const dim_t every = session.campaign.checkpoint.every_steps;
   if (result.signal != 0 && !is_last) {
     note_event(session, "signal", {{"step", session.state.step}, {"signal", comm::name_of_signal(result.signal)}});
-    save_checkpoint(session, CheckpointWhy::stop);
+    (void)save_checkpoint(session, CheckpointWhy::stop);
     say(session,
         fmt::format("{} after step {}: checkpoint written, stopping",
                     comm::name_of_signal(result.signal),
@@ -180,7 +180,7 @@ bool finish_step(Session& session, const StepResult& result, bool is_last) {
     if (result.is_checkpoint_due && session.writers) {  // decided by a clock: a replay must follow it
       session.writers->journal.write(session.state.step, "checkpoint", {{"why", "every_minutes"}});
     }
-    save_checkpoint(session, CheckpointWhy::interval);
+    (void)save_checkpoint(session, CheckpointWhy::interval);
   }
   return false;
 }

@@ -1,0 +1,74 @@
+// app/main.cpp — the one place that turns errors into exit codes (design.md §4).
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+#include <fmt/format.h>
+#include <new>
+
+#include "app/commands.hpp"
+#include "base/error.hpp"
+#include "comm/collectively.hpp"
+#include "metrics/progress.hpp"
+
+namespace cambium::app {
+namespace {
+
+int run(comm::World& world, int argc, char** argv, Context& context) {
+  CLI::App app{"Cambium: trains a transformer over many ranks, and lets it grow while it trains, exactly."};
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  add_run(app, context);
+  add_validate(app, context);
+  add_inspect(app, context);
+  add_compare(app, context);
+  add_verify(app, context);
+  add_report(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return world.rank() == 0 ? app.exit(e) : 0;
+  } catch (const CLI::ParseError& e) {  // every rank has the same command line: rank 0 speaks
+    if (world.rank() == 0) {
+      fmt::print(stderr, "cambium: {}; see cambium --help\n", e.what());
+    }
+    return static_cast<int>(Code::usage);
+  }
+  return context.exit_code;
+}
+
+int guarded(int argc, char** argv) {
+  metrics::open_missing_standard_files();
+  comm::World world(&argc, &argv);  // outside the try: an error must know whether its peers know it too
+  Context context;
+  context.world = &world;
+  const auto lone = [&](Code code, const std::string& text) {
+    comm::raise_fault(context.attempt_folder, code, fmt::format("rank {} ({}): {}", world.rank(), world.host(), text));
+  };
+  try {
+    return run(world, argc, argv, context);
+  } catch (const comm::AgreedError& e) {
+    world.set_agreed();
+    if (world.rank() == 0) {
+      fmt::print(stderr, "cambium: {}\n", e.what());
+    }
+    return static_cast<int>(e.code());
+  } catch (const Error& e) {
+    if (world.size() == 1) {
+      fmt::print(stderr, "cambium: {}\n", e.what());
+      return static_cast<int>(e.code());
+    }
+    lone(e.code(), e.what());
+  } catch (const std::bad_alloc&) {
+    lone(Code::does_not_fit, "out of memory; use more ranks or a smaller micro_batch_size");
+  } catch (const std::exception& e) {
+    lone(Code::bug, e.what());
+  }
+  return static_cast<int>(Code::bug);
+}
+
+}  // namespace
+}  // namespace cambium::app
+
+int main(int argc, char** argv) {
+  return cambium::app::guarded(argc, argv);
+}
