@@ -14,6 +14,7 @@ namespace {
 
 using namespace testing;
 using cambium::testing::run_on_ranks;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(Checkpoint, OfAnyLayoutIsReadByAnyLayout) {
@@ -205,6 +206,31 @@ TEST(Read, NamesBothTypesBothShapesAndUnknownArrays) {
               HasSubstr("(0..18) is wanted, its shape is (17)"));
   EXPECT_THAT(read("/parameters/nope", ElementType::f32, {{0, 1}, {0, 1}}),
               HasSubstr("no array '/parameters/nope'"));
+}
+
+// Damage that sizes do not show: the read itself names file and dataset.
+TEST(Read, NamesFileAndDatasetOfDamage) {
+  const TemporaryFolder folder;
+  const auto model = make_model();
+  const Checkpoint c = open_checkpoint(write_model(folder.path(), 5, model, 1).path);
+  std::vector<float> memory(17);
+  const Target target{model[2].array.name, ElementType::f32, {{0, 1}, {0, 17}}, memory.data(), 17};
+  const auto read = [&] { read_slices(c, std::span(&target, 1)); };
+  const fs::path shard = c.path / "shard-00000.h5";
+  const std::string bytes = read_file(shard);
+
+  std::string renamed = bytes;  // the dataset's link has another name
+  renamed.replace(renamed.find("r0_1_c0_17"), 10, "x0_1_c0_17");
+  std::ofstream(shard, std::ios::binary) << renamed;
+  EXPECT_THAT(error_of(Code::bad_input, read),
+              AllOf(HasSubstr(shard.string()), HasSubstr("/parameters/norm.weight/r0_1_c0_17")));
+
+  std::ofstream(shard, std::ios::binary) << std::string(bytes.size(), 'x');
+  EXPECT_THAT(error_of(Code::bad_input, read), HasSubstr(shard.string() + ": cannot open: "));
+
+  fs::remove(shard);
+  EXPECT_THAT(error_of(Code::bad_input, read),
+              AllOf(HasSubstr(shard.string()), HasSubstr("No such file")));
 }
 
 // C03: another process holds a lock on the file; ours are never written in place, so it does not
