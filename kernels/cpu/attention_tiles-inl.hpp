@@ -13,31 +13,12 @@
 
 #include <algorithm>
 
-#include "kernels/attention.hpp"
-#include "kernels/cpu/math-inl.hpp"
+#include "kernels/cpu/attention_pack-inl.hpp"
+#include "kernels/cpu/chains-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 
 namespace cambium::kernels::cpu::HWY_NAMESPACE {
-
-// Row length of packed (T, E) operands: whole vectors, zeros behind E.
-HWY_INLINE dim_t padded_width(dim_t width) {
-  return ceil_div(width, kLanes) * kLanes;
-}
-
-// One head's columns of (T*batch, heads*E): row t of it is [t].
-template <typename T>
-struct Rows {
-  T* first;
-  dim_t step;
-
-  Rows(const View& v, dim_t batch, dim_t b, dim_t head, dim_t width)
-      : first(v.as<float>() + b * v.stride + head * width), step(batch * v.stride) {}
-
-  HWY_INLINE T* operator[](dim_t t) const {
-    return first + t * step;
-  }
-};
 
 struct Pair {
   dim_t b;
@@ -60,146 +41,6 @@ struct Window {
     return std::max<dim_t>(0, first_key + k - queries.begin);
   }
 };
-
-HWY_INLINE void pack_rows(const Rows<const float>& from, dim_t tokens, dim_t width, float* to) {
-  const dim_t padded = padded_width(width);
-  for (dim_t t = 0; t < tokens; ++t) {
-    const float* row = from[t];
-    each_vector(0, width, [&](dim_t e, auto part) CAMBIUM_LAMBDA {
-      store(part.load(row + e), to + t * padded + e);
-    });
-  }
-}
-
-HWY_INLINE void unpack_rows(const float* from, dim_t tokens, dim_t width, const Rows<float>& to) {
-  const dim_t padded = padded_width(width);
-  for (dim_t t = 0; t < tokens; ++t) {
-    float* row = to[t];
-    each_vector(0, width, [&](dim_t e, auto part) CAMBIUM_LAMBDA {
-      part.store(load(from + t * padded + e), row + e);
-    });
-  }
-}
-
-// Rows t … t+3, elements e … e+3, turned: element e of the four goes to to[0 … 3], e+1 one kKeyTile
-// further.
-HWY_INLINE void turn_four(const Rows<const float>& from, dim_t t, dim_t e, float* to) {
-  const hn::FixedTag<float, 4> tag;
-  const hn::FixedTag<double, 2> pairs;
-  const auto row0 = hn::LoadU(tag, from[t] + e);
-  const auto row1 = hn::LoadU(tag, from[t + 1] + e);
-  const auto row2 = hn::LoadU(tag, from[t + 2] + e);
-  const auto row3 = hn::LoadU(tag, from[t + 3] + e);
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(tag, row0, row1));
-  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(tag, row2, row3));
-  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(tag, row0, row1));
-  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(tag, row2, row3));
-  hn::StoreU(hn::BitCast(tag, hn::InterleaveLower(pairs, low01, low23)), tag, to);
-  hn::StoreU(hn::BitCast(tag, hn::InterleaveUpper(pairs, low01, low23)), tag, to + kKeyTile);
-  hn::StoreU(hn::BitCast(tag, hn::InterleaveLower(pairs, high01, high23)), tag, to + 2 * kKeyTile);
-  hn::StoreU(hn::BitCast(tag, hn::InterleaveUpper(pairs, high01, high23)), tag, to + 3 * kKeyTile);
-}
-
-// Panels of kKeyTile tokens, (E, kKeyTile) each: key t of panel p is column t - p*kKeyTile. Columns
-// behind the last token are zero up to a whole vector, and unwritten beyond.
-HWY_INLINE void pack_columns(const Rows<const float>& from, dim_t tokens, dim_t width, float* to) {
-  for (dim_t first = 0; first < tokens; first += kKeyTile) {
-    const dim_t n = std::min(kKeyTile, tokens - first);
-    float* panel = to + first * width;
-    dim_t k = 0;
-    for (; k + 4 <= n; k += 4) {
-      dim_t e = 0;
-      for (; e + 4 <= width; e += 4) {
-        turn_four(from, first + k, e, panel + e * kKeyTile + k);
-      }
-      for (; e < width; ++e) {
-        for (dim_t i = 0; i < 4; ++i) {
-          panel[e * kKeyTile + k + i] = from[first + k + i][e];
-        }
-      }
-    }
-    for (; k < ceil_div(n, kLanes) * kLanes; ++k) {
-      for (dim_t e = 0; e < width; ++e) {
-        panel[e * kKeyTile + k] = k < n ? from[first + k][e] : 0.0F;
-      }
-    }
-  }
-}
-
-// Element (r, i) of the left operand is first[r * row + i * step].
-struct Left {
-  const float* first;
-  dim_t row;
-  dim_t step;
-};
-
-enum class Start { at_zero, at_sum };
-
-// kRows x (16 kVectors) chains: sum[r][c] (+)= left(r, i) * right[i * right_step + c], i ascending
-// over `steps`.
-template <dim_t kRows, dim_t kVectors, Start kStart>
-HWY_INLINE void chain_block(const Left& left,
-                            const float* right,
-                            dim_t right_step,
-                            dim_t steps,
-                            float* sum,
-                            dim_t sum_row) {
-  Floats sums[kRows][kVectors];
-  for (dim_t r = 0; r < kRows; ++r) {
-    for (dim_t v = 0; v < kVectors; ++v) {
-      sums[r][v] = kStart == Start::at_zero ? zeros() : load(sum + r * sum_row + v * kLanes);
-    }
-  }
-  const float* from = left.first;
-  for (dim_t i = 0; i < steps; ++i) {
-    Floats columns[kVectors];
-    for (dim_t v = 0; v < kVectors; ++v) {
-      columns[v] = load(right + v * kLanes);
-    }
-    for (dim_t r = 0; r < kRows; ++r) {
-      const Floats factor = broadcast(from[r * left.row]);
-      for (dim_t v = 0; v < kVectors; ++v) {
-        sums[r][v] = fma(factor, columns[v], sums[r][v]);
-      }
-    }
-    right += right_step;
-    from += left.step;
-  }
-  for (dim_t r = 0; r < kRows; ++r) {
-    for (dim_t v = 0; v < kVectors; ++v) {
-      store(sums[r][v], sum + r * sum_row + v * kLanes);
-    }
-  }
-}
-
-// A block that fits the registers: 4 x 4 of AVX-512's 32, 4 x 1 (of two registers each) of
-// AVX2's 16.
-inline constexpr dim_t kBlockRows = 4;
-inline constexpr dim_t kBlockVectors = kRegisters == 1 ? 4 : 1;
-
-// Calls body(first vector, std::integral_constant count) for blocks of at most kBlockVectors.
-template <typename Body>
-HWY_INLINE void each_block(dim_t vectors, const Body& body) {
-  dim_t v = 0;
-  for (; v + kBlockVectors <= vectors; v += kBlockVectors) {
-    body(v, std::integral_constant<dim_t, kBlockVectors>());
-  }
-  if constexpr (kBlockVectors == 4) {
-    switch (vectors - v) {
-      case 3:
-        body(v, std::integral_constant<dim_t, 3>());
-        break;
-      case 2:
-        body(v, std::integral_constant<dim_t, 2>());
-        break;
-      case 1:
-        body(v, std::integral_constant<dim_t, 1>());
-        break;
-      default:
-        break;
-    }
-  }
-}
 
 // scores[r][k] = chain over E of query[r][e] * panel[e][k] for the keys that any query near r sees.
 inline HWY_ATTR void tile_scores(const float* queries,

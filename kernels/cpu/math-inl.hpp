@@ -12,7 +12,7 @@
 
 #include <limits>
 
-#include "kernels/cpu/lanes-inl.hpp"
+#include "kernels/cpu/rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 
