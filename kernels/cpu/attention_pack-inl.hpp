@@ -1,5 +1,6 @@
 // kernels/cpu/attention_pack-inl.hpp — one head out of (T*batch, heads*E), packed by rows or by
-// columns. SPDX-License-Identifier: Apache-2.0
+// columns.
+// SPDX-License-Identifier: Apache-2.0
 
 // Per-target include guard.
 #if defined(CAMBIUM_KERNELS_CPU_ATTENTION_PACK_INL) == defined(HWY_TARGET_TOGGLE)

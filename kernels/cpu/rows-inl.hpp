@@ -1,5 +1,6 @@
-// kernels/cpu/rows-inl.hpp — loops over a row in vectors, its remainder under a mask, and sums of
-// lanes. SPDX-License-Identifier: Apache-2.0
+// kernels/cpu/rows-inl.hpp — loops over a row in vectors, its remainder under a mask; lane sums.
+// lanes.
+// SPDX-License-Identifier: Apache-2.0
 
 // Per-target include guard.
 #if defined(CAMBIUM_KERNELS_CPU_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
