@@ -1,5 +1,4 @@
 // kernels/cpu/rows-inl.hpp — loops over a row in vectors, its remainder under a mask; lane sums.
-// lanes.
 // SPDX-License-Identifier: Apache-2.0
 
 // Per-target include guard.
