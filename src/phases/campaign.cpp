@@ -212,7 +212,7 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
   session.faults.set_rank(world.rank());
   session.state = start.state;
   session.stream = comm::collectively(world.group(), "device", [&] { return make_stream(campaign.run); });
-  open_run(session, start, input.attempt_folder);
+  open_run(session, start, input);
   for (const std::string& line : found) {
     session.log.info(line);
   }
@@ -222,7 +222,8 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
   }
   session.groups = world.make_mesh_groups(make_partition(session, {}).physical);
   session.arenas = std::make_shared<params::Arenas>();
-  const bool shard = campaign.phases.empty() || is_sharded(session.phase(), true);
+  const bool is_over = session.state.phase >= campaign.phases.size();
+  const bool shard = is_over || is_sharded(session.phase(), true);
   comm::collectively(world.group(), "memory", [&] { build_store(session, shard); });
   if (start.from) {
     load_parameters(session, *start.from);
@@ -244,7 +245,9 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
     (void)save_checkpoint(session, CheckpointWhy::phase_end);  // step 0: a kill before the first interval loses nothing
   }
   const CampaignEnd end = run_phases(session);
-  write_ranks(session);
+  if (!is_over) {  // a run that was over keeps the table of the attempt that ended it
+    write_ranks(session);
+  }
   if (session.writers) {
     session.writers->progress.finish();
   }

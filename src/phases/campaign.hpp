@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/world.hpp"
+#include "metrics/progress.hpp"
 #include "phases/fault_injection.hpp"
 
 namespace cambium::phases {
@@ -15,6 +16,7 @@ struct CampaignInput {
   std::filesystem::path config;
   std::vector<std::string> overrides;  // a.b.c=value
   FaultInjection* faults = nullptr;
+  metrics::ProgressMode progress = metrics::ProgressMode::automatic;
   // Told as soon as it is known: where a lone failure leaves its FAULT file.
   std::filesystem::path* attempt_folder = nullptr;
 };

@@ -70,8 +70,15 @@ void take_sizes(config::ModelConfig& model, const model::Spec& spec) {
 std::string phase_text(const config::Campaign& campaign, std::size_t index) {
   config::Campaign one = campaign;
   one.phases = {campaign.phases[index]};
-  const std::string text = config::resolved_yaml(one);
-  return text.substr(text.find("phases:"));
+  std::string text = config::resolved_yaml(one);
+  text = text.substr(text.find("phases:"));
+  // Data paths are resolved against the config's folder: a moved folder is no changed phase.
+  std::error_code ec;
+  const std::string folder = std::filesystem::absolute(campaign.places.file, ec).lexically_normal().parent_path().string();
+  for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos; at = text.find(folder, at + 1)) {
+    text.replace(at, folder.size(), ".");
+  }
+  return text;
 }
 
 Start plan_start(comm::World& world, const config::Campaign& campaign) {
@@ -128,7 +135,7 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
   });
 }
 
-void open_run(Session& session, Start& start, std::filesystem::path* attempt_folder) {
+void open_run(Session& session, Start& start, const CampaignInput& input) {
   comm::World& world = session.world;
   const std::filesystem::path run = session.run;
   std::vector<std::int64_t> attempt = {0};
@@ -151,7 +158,7 @@ void open_run(Session& session, Start& start, std::filesystem::path* attempt_fol
     const std::filesystem::path folder = metrics::make_attempt_folder(run, number);
     session.log = metrics::Log(run, number);
     metrics::ProgressOptions progress;
-    progress.live = metrics::is_terminal(1);
+    progress.live = metrics::is_live(input.progress, !world.is_alone(), metrics::is_terminal(1));
     progress.attempt = number;
     session.writers.emplace(run, number, progress);
     start.lines_cut = session.writers->metrics.cut_after(start.state.step, folder);
@@ -160,8 +167,8 @@ void open_run(Session& session, Start& start, std::filesystem::path* attempt_fol
   world.group().broadcast(attempt.data(), sizeof(std::int64_t), 0);
   session.attempt = static_cast<int>(attempt[0]);
   const std::filesystem::path folder = run / fmt::format("attempt-{}", session.attempt);
-  if (attempt_folder != nullptr) {
-    *attempt_folder = folder;
+  if (input.attempt_folder != nullptr) {
+    *input.attempt_folder = folder;
   }
   const auto limit = std::chrono::seconds(static_cast<std::int64_t>(session.campaign.run.watchdog_seconds));
   session.watchdog = std::make_unique<comm::Watchdog>(world.rank(), world.host(), folder, limit);

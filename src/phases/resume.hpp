@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
+#include "phases/campaign.hpp"
 #include "phases/session.hpp"
 
 namespace cambium::phases {
@@ -25,7 +26,7 @@ struct Start {
 [[nodiscard]] Start plan_start(comm::World& world, const config::Campaign& campaign);
 
 // Run directory, lock, attempt, writers, log, watchdog. Cuts metrics.jsonl behind the checkpoint. Collective over: world.
-void open_run(Session& session, Start& start, std::filesystem::path* attempt_folder);
+void open_run(Session& session, Start& start, const CampaignInput& input);
 
 // The resolved text of phase `index`: a phase that has begun may not change over a restart.
 [[nodiscard]] std::string phase_text(const config::Campaign& campaign, std::size_t index);
