@@ -44,7 +44,9 @@ Optimizer::Optimizer(params::ParamStore& store,
 
 bool Optimizer::is_warming(const Bucket& bucket) const {
   const model::Birth& birth = bucket.shape().entity.birth;
-  return birth.step > 0 && bucket.parts().front().updates < birth.warmup_steps;
+  const bool is_grown = birth.step > 0 && bucket.shape().entity.kind != model::EntityKind::classifier;
+  // Without a warm-up the first update still is: kept parameters then move as if nothing had grown (level F3).
+  return is_grown && bucket.parts().front().updates < std::max<std::int64_t>(birth.warmup_steps, 1);
 }
 
 // Every grain's sum of squares on every data rank of the stage, in bucket order.
