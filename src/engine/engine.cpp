@@ -143,8 +143,12 @@ void Engine::run_action(const Action& action, std::span<const MicroBatch> batche
       return;
     case ActionKind::send_activation: {
       const View out = slots_[static_cast<std::size_t>(action.slot)].output;
-      slot_sends_[static_cast<std::size_t>(action.slot)] =
-          pipeline.send(out.data, bytes_of(out), pipeline.rank() + 1, kActivationTag);
+      comm::Request& send = slot_sends_[static_cast<std::size_t>(action.slot)];
+      send = pipeline.send(out.data, bytes_of(out), pipeline.rank() + 1, kActivationTag);
+      const int input = input_of_[m];
+      if (input >= 0 && out.data == edge(inputs_[static_cast<std::size_t>(input)]).data) {
+        send.wait();  // a stage of closed layers passes its input on: the buffer must not be received into before it left
+      }
       return;
     }
     case ActionKind::receive_gradient: {
