@@ -44,6 +44,7 @@ PhaseEnd run_pretrain(Session& session) {
   for (const std::string& line : text.describe()) {
     session.log.info(line);
   }
+  state.is_phase_begun = true;  // a restart inside the phase does not start from another one again
   engine::Engine& engine = engine_for(session, phase.sequence_length);
   const Range shards = session.store->partition().data_shards();
   const dim_t per_shard = shape.micro_batches_per_shard();
