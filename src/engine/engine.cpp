@@ -158,6 +158,9 @@ void Engine::run_action(const Action& action, std::span<const MicroBatch> batche
       return;
     }
     case ActionKind::backward_input: {
+      if (model_.norm) {
+        run_head(action, batch, hooks);
+      }
       View dx;
       if (pipeline.rank() > 0) {
         const int i = static_cast<int>(gradients_sent_ % 2);
@@ -190,11 +193,13 @@ void Engine::forward(const Action& action, const MicroBatch& batch, const PassHo
     x = edge(inputs_[static_cast<std::size_t>(input)]);
   }
   (void)model_.forward(x, batch.ids, slot, batch.mode);
-  if (model_.norm) {
+  if (model_.norm && batch.mode == layers::Mode::forward_only) {
     run_head(action, batch, hooks);
   }
 }
 
+// The head writes gradients. Of a train micro-batch it therefore runs with the backward: a schedule may run forwards of
+// the next data shard before this one's gradients are closed.
 void Engine::run_head(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {
   Slot& slot = slots_[static_cast<std::size_t>(action.slot)];
   const View h = model_.norm->forward(slot.output, *slot.norm, batch.mode);
