@@ -70,6 +70,13 @@ void take_sizes(config::ModelConfig& model, const model::Spec& spec) {
 std::string phase_text(const config::Campaign& campaign, std::size_t index) {
   config::Campaign one = campaign;
   one.phases = {campaign.phases[index]};
+  // Dividing the optimizer's state is free (design.md §1): it is no change of the phase.
+  auto& settings = one.phases.front().settings;
+  if (auto* pretrain = std::get_if<config::PretrainPhase>(&settings)) {
+    pretrain->optimizer.shard = true;
+  } else if (auto* mtssl = std::get_if<config::MtsslPhase>(&settings)) {
+    mtssl->optimizer.shard = true;
+  }
   std::string text = config::resolved_yaml(one);
   text = text.substr(text.find("phases:"));
   // Data paths are resolved against the config's folder: a moved folder is no changed phase.
