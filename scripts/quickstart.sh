@@ -57,9 +57,14 @@ fi
 
 # Root is normal in a container; Open MPI wants that said twice.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# mpirun shows its ranks a terminal even where there is none: only this script knows.
+progress=plain
+if [[ -t 1 ]]; then
+  progress=live
+fi
 code=0
 mpirun -q --oversubscribe --bind-to none -n "$ranks" \
-  build/release/cambium run configs/quickstart.yaml ${overrides[@]+"${overrides[@]}"} </dev/null || code=$?
+  build/release/cambium run configs/quickstart.yaml --progress "$progress" ${overrides[@]+"${overrides[@]}"} </dev/null || code=$?
 if [[ $code -eq 0 && -e $run/report.html ]]; then
   echo "report: $(realpath "$run/report.html")"
 fi

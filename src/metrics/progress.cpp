@@ -65,6 +65,15 @@ bool is_terminal(int file) {
   return ::isatty(file) == 1;
 }
 
+bool is_live(ProgressMode mode, bool has_launcher, bool is_terminal) {
+  switch (mode) {
+    case ProgressMode::live: return true;
+    case ProgressMode::plain: return false;
+    case ProgressMode::automatic: break;
+  }
+  return !has_launcher && is_terminal;
+}
+
 Progress::Progress(ProgressOptions options) : options_(std::move(options)) {}
 
 Progress::~Progress() {

@@ -38,7 +38,7 @@ struct ProgressUpdate {
 
 struct ProgressOptions {
   int file = 1;       // the descriptor written to
-  bool live = false;  // one line, rewritten; see is_terminal
+  bool live = false;  // one line, rewritten; see is_live
   int attempt = 1;
   double every_seconds = 10;      // plain lines: at most one in this time …
   dim_t every_steps = 0;          // … or one each so many steps; 0: by time only
@@ -46,6 +46,12 @@ struct ProgressOptions {
 };
 
 [[nodiscard]] bool is_terminal(int file);
+
+enum class ProgressMode { automatic, live, plain };
+
+// What ProgressOptions::live should be. mpirun gives every rank a pseudo-terminal, also in a batch
+// log, so that `automatic` believes a terminal only where no launcher started the process.
+[[nodiscard]] bool is_live(ProgressMode mode, bool has_launcher, bool is_terminal);
 
 // Never reads stdin, never throws, never stops the run: when the descriptor is closed or its reader
 // is gone, it falls silent, and SIGPIPE is not delivered.

@@ -114,6 +114,15 @@ TEST(Progress, CountsStepsWhereItIsAskedTo) {
   EXPECT_EQ(std::ranges::count(pipe.read_all(), '\n'), 5);
 }
 
+// mpirun gives its ranks a pseudo-terminal even in a batch log.
+TEST(Progress, BelievesATerminalOnlyWithoutALauncher) {
+  EXPECT_TRUE(is_live(ProgressMode::automatic, false, true));
+  EXPECT_FALSE(is_live(ProgressMode::automatic, true, true));
+  EXPECT_FALSE(is_live(ProgressMode::automatic, false, false));
+  EXPECT_TRUE(is_live(ProgressMode::live, true, false));
+  EXPECT_FALSE(is_live(ProgressMode::plain, false, true));
+}
+
 // `| head -1`: without care the second write kills the run with SIGPIPE.
 TEST(MetricsFailures, M09AReaderThatLeavesDoesNotKill) {
   Pipe pipe;
