@@ -24,7 +24,8 @@ void InsertLayers::apply(model::Spec& spec, std::int64_t step) const {
                             count,
                             count - 1));
   }
-  const model::LayerSpec& neighbour = spec.layers[static_cast<std::size_t>(std::max<dim_t>(config_.after, 0))];
+  // A copy: the list moves while it grows.
+  const model::LayerSpec neighbour = spec.layers[static_cast<std::size_t>(std::max<dim_t>(config_.after, 0))];
   for (dim_t i = 0; i < config_.count; ++i) {
     model::LayerSpec layer = neighbour;
     for (auto& blocks : layer.inserted) {
