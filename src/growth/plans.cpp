@@ -54,6 +54,14 @@ Plans::Plans(const model::Spec& spec, const PlanShape& shape)
   graph_.commit();
 }
 
+// A variable that is set counts as recomputed, though its value is what it was: an edit touches what it changes only.
+template <typename T>
+void Plans::set_if_new(incremental::Var<T> variable, const T& value) {
+  if (!(graph_.value(Node<T>(variable)) == value)) {
+    graph_.set(variable, value);
+  }
+}
+
 void Plans::set_variables(const model::Spec& spec, const PlanShape& shape) {
   Order order;
   for (const model::Entity& e : inventory(spec)) {
@@ -66,16 +74,19 @@ void Plans::set_variables(const model::Spec& spec, const PlanShape& shape) {
     if (e.kind == model::EntityKind::embedding && !spec.is_tied) {
       value.cost = 0;  // a look-up
     }
-    order.push_back({e.uid, e.layer});
+    order.push_back({e.uid, e.layer, false});
     const auto found = entities_.find(e.uid);
     if (found == entities_.end()) {
       entities_.emplace(e.uid, graph_.var("entity " + std::to_string(e.uid), value));
     } else {
-      graph_.set(found->second, value);
+      set_if_new(found->second, value);
     }
   }
-  graph_.set(order_, order);
-  graph_.set(shape_, shape);
+  if (spec.is_tied) {
+    order.push_back({spec.embedding_uid, static_cast<dim_t>(spec.layers.size()), true});
+  }
+  set_if_new(order_, order);
+  set_if_new(shape_, shape);
 }
 
 Node<double> Plans::cost_of(std::uint64_t uid) {
@@ -169,9 +180,6 @@ void Plans::make_nodes() {
               by_layer[static_cast<std::size_t>(order[i].layer)] += *values[i];
             }
           }
-          if (by_layer.back() == 0) {
-            by_layer.back() = *values.front();  // a tied table works as the head
-          }
           return by_layer;
         },
         costs);
@@ -192,7 +200,7 @@ void Plans::make_nodes() {
         [s](const Order& order, const model::StageMap& map) {
           std::vector<std::uint64_t> uids;
           for (const Place& p : order) {
-            if (map.stage_of(p.layer) == s) {
+            if (map.stage_of(p.layer) == s && (!p.is_mirror || map.stages() > 1)) {
               uids.push_back(p.uid);
             }
           }
@@ -242,7 +250,9 @@ void Plans::make_nodes() {
   layout_ = graph_.bind("layout", Node<Order>(order_), [this](const Order& order) {
     std::vector<Node<dim_t>> parts;
     for (const Place& p : order) {
-      parts.push_back(layout_of(p.uid));
+      if (!p.is_mirror) {
+        parts.push_back(layout_of(p.uid));
+      }
     }
     return graph_.map_all(
         "checkpoint bytes",

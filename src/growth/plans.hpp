@@ -67,7 +67,7 @@ class Plans {
   void rollback();
 
   [[nodiscard]] const model::StageMap& stages() const;
-  // Entities on stage s, in order of execution.
+  // Entities on stage s, in order of execution; the mirror of a tied table stands last on the last of several stages.
   [[nodiscard]] const std::vector<std::uint64_t>& entities_of(int stage) const;
   [[nodiscard]] BufferPlan memory_of(int stage) const;
   // Values and slots of the whole model on disk.
@@ -100,12 +100,15 @@ class Plans {
   struct Place {
     std::uint64_t uid = 0;
     dim_t layer = 0;
+    bool is_mirror = false;  // a tied table's work as the head; a copy of it where that is another stage
 
     bool operator==(const Place&) const = default;
   };
 
   using Order = std::vector<Place>;
 
+  template <typename T>
+  void set_if_new(incremental::Var<T> variable, const T& value);
   void set_variables(const model::Spec& spec, const PlanShape& shape);
   void make_nodes();
   incremental::Node<BufferPlan> buffers_of(std::uint64_t uid);
