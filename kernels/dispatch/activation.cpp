@@ -11,6 +11,7 @@ void swiglu_forward(Stream& stream, const SwigluForward& a) {
   const DType dtype = a.gate.dtype;
   check_shape("swiglu_forward: up", a.up, a.gate.rows, a.gate.cols, dtype);
   check_shape("swiglu_forward: y", a.y, a.gate.rows, a.gate.cols, dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.gate, a.up, a.y));
   call_backend(
       "activation",
       stream,
@@ -25,6 +26,8 @@ void swiglu_backward(Stream& stream, const SwigluBackward& a) {
   check_shape("swiglu_backward: up", a.up, a.gate.rows, a.gate.cols, dtype);
   check_shape("swiglu_backward: dgate", a.dgate, a.gate.rows, a.gate.cols, dtype);
   check_shape("swiglu_backward: dup", a.dup, a.gate.rows, a.gate.cols, dtype);
+  const WorkScope scope(
+      stream.profile(), Work::rows, 0, bytes_in(a.dy, a.gate, a.up, a.dgate, a.dup));
   call_backend(
       "activation",
       stream,
@@ -35,6 +38,7 @@ void swiglu_backward(Stream& stream, const SwigluBackward& a) {
 
 void silu_forward(Stream& stream, const SiluForward& a) {
   check_shape("silu_forward: y", a.y, a.x.rows, a.x.cols, a.x.dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.x, a.y));
   call_backend(
       "activation",
       stream,
@@ -46,6 +50,7 @@ void silu_forward(Stream& stream, const SiluForward& a) {
 void silu_backward(Stream& stream, const SiluBackward& a) {
   check_shape("silu_backward: dy", a.dy, a.x.rows, a.x.cols, a.x.dtype);
   check_shape("silu_backward: dx", a.dx, a.x.rows, a.x.cols, a.x.dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.dy, a.x, a.dx));
   call_backend(
       "activation",
       stream,

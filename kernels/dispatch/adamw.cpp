@@ -14,6 +14,11 @@ void adamw_update(Stream& stream, const AdamWUpdate& a) {
   check_shape("adamw_update: exp_avg", a.exp_avg, 1, n, dtype);
   check_shape("adamw_update: exp_avg_sq", a.exp_avg_sq, 1, n, dtype);
   check_that(a.updates >= 1, "adamw_update: updates must count this one");
+  const WorkScope scope(
+      stream.profile(),
+      Work::adamw,
+      0,
+      bytes_in(a.value, a.value, a.gradient, a.exp_avg, a.exp_avg, a.exp_avg_sq, a.exp_avg_sq));
   call_backend(
       "adamw",
       stream,
@@ -27,6 +32,7 @@ void grain_squares(Stream& stream, const GrainSquares& a) {
   check_shape("grain_squares: gradient", a.gradient, 1, a.gradient.cols, a.gradient.dtype);
   check_shape(
       "grain_squares: squares", a.squares, 1, ceil_div(a.gradient.cols, a.grain), DType::f64);
+  const WorkScope scope(stream.profile(), Work::gradient_norm, 0, bytes_in(a.gradient));
   call_backend(
       "adamw",
       stream,

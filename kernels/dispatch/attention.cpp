@@ -36,7 +36,12 @@ void check_inputs(const A& a) {
 
 void attention_forward(Stream& stream, const AttentionForward& a) {
   check_inputs(a);
-  stream.counters().attention_flops += forward_flops(a);
+  const std::int64_t count = forward_flops(a);
+  stream.counters().attention_flops += count;
+  const WorkScope scope(stream.profile(),
+                        Work::attention,
+                        static_cast<double>(count),
+                        bytes_in(a.q, a.k, a.v, a.out));
   call_backend(
       "attention",
       stream,
@@ -51,7 +56,12 @@ void attention_backward(Stream& stream, const AttentionBackward& a) {
   check_shape("attention: dq", a.dq, a.q.rows, a.q.cols, a.q.dtype);
   check_shape("attention: dk", a.dk, a.k.rows, a.k.cols, a.q.dtype);
   check_shape("attention: dv", a.dv, a.k.rows, a.k.cols, a.q.dtype);
-  stream.counters().attention_flops += forward_flops(a) / 2 * 5;
+  const std::int64_t count = forward_flops(a) / 2 * 5;
+  stream.counters().attention_flops += count;
+  const WorkScope scope(stream.profile(),
+                        Work::attention,
+                        static_cast<double>(count),
+                        bytes_in(a.q, a.k, a.v, a.out, a.dout, a.dq, a.dk, a.dv));
   call_backend(
       "attention",
       stream,

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "device/profile.hpp"
 #include "device/stream.hpp"
 #include "device/view.hpp"
 #include "kernels/cpu/isa.hpp"
@@ -12,6 +13,15 @@
 namespace cambium::kernels {
 
 using device::DType;
+using device::Work;
+using device::WorkScope;
+
+// Bytes of all views together: what a kernel moves at least.
+template <typename... Views>
+double bytes_in(const Views&... views) {
+  return (0.0 + ... +
+          (static_cast<double>(views.size()) * static_cast<double>(device::bytes_of(views.dtype))));
+}
 
 // Throws Error(bug) unless `v` is (rows, cols) of `dtype` with rows that do not overlap. `what` is
 // "function: view".

@@ -11,6 +11,7 @@ void cross_entropy_statistics(Stream& stream, const CrossEntropyStatistics& a) {
   const DType dtype = a.logits.dtype;
   check_shape("cross_entropy_statistics: targets", a.targets, 1, a.logits.rows, DType::i32);
   check_shape("cross_entropy_statistics: statistics", a.statistics, 3, a.logits.rows, dtype);
+  const WorkScope scope(stream.profile(), Work::head, 0, bytes_in(a.logits));
   call_backend(
       "cross_entropy",
       stream,
@@ -28,6 +29,7 @@ void cross_entropy_combine(Stream& stream, const CrossEntropyCombine& a) {
   check_shape("cross_entropy_combine: sum", a.sum, 1, rows, dtype);
   check_shape("cross_entropy_combine: loss", a.loss, 1, rows, dtype);
   check_shape("cross_entropy_combine: targets", a.targets, 1, rows, DType::i32);
+  const WorkScope scope(stream.profile(), Work::head, 0, bytes_in(a.statistics));
   call_backend(
       "cross_entropy",
       stream,
@@ -45,6 +47,7 @@ void cross_entropy_gradient(Stream& stream, const CrossEntropyGradient& a) {
   if (a.weight.data != nullptr) {
     check_shape("cross_entropy_gradient: weight", a.weight, 1, rows, dtype);
   }
+  const WorkScope scope(stream.profile(), Work::head, 0, bytes_in(a.logits, a.logits));
   call_backend(
       "cross_entropy",
       stream,

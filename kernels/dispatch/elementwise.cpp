@@ -9,6 +9,7 @@ namespace cambium::kernels {
 
 void add_into(Stream& stream, View to, View from) {
   check_shape("add_into: from", from, to.rows, to.cols, to.dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(to, to, from));
   call_backend(
       "elementwise",
       stream,
@@ -20,6 +21,7 @@ void add_into(Stream& stream, View to, View from) {
 void add(Stream& stream, View a, View b, View y) {
   check_shape("add: b", b, a.rows, a.cols, a.dtype);
   check_shape("add: y", y, a.rows, a.cols, a.dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a, b, y));
   call_backend(
       "elementwise",
       stream,
@@ -31,6 +33,7 @@ void add(Stream& stream, View a, View b, View y) {
 // Bytes have no dtype: copies and zeros take any, on every backend.
 void copy(Stream& stream, View from, View to) {
   check_shape("copy: to", to, from.rows, from.cols, from.dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(from, to));
   call_backend(
       "elementwise",
       stream,
@@ -40,6 +43,7 @@ void copy(Stream& stream, View from, View to) {
 }
 
 void fill_zero(Stream& stream, View to) {
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(to));
   call_backend(
       "elementwise",
       stream,
@@ -49,6 +53,7 @@ void fill_zero(Stream& stream, View to) {
 }
 
 void scale(Stream& stream, View to, double factor) {
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(to, to));
   call_backend(
       "elementwise",
       stream,
@@ -62,6 +67,7 @@ void gated_residual_forward(Stream& stream, const GatedResidualForward& a) {
   check_shape("gated_residual_forward: r", a.r, a.x.rows, a.x.cols, dtype);
   check_shape("gated_residual_forward: gate", a.gate, 1, a.x.cols, dtype);
   check_shape("gated_residual_forward: y", a.y, a.x.rows, a.x.cols, dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.x, a.r, a.y));
   call_backend(
       "elementwise",
       stream,
@@ -74,6 +80,7 @@ void gated_residual_backward_input(Stream& stream, const GatedResidualBackward& 
   const DType dtype = a.dy.dtype;
   check_shape("gated_residual_backward_input: gate", a.gate, 1, a.dy.cols, dtype);
   check_shape("gated_residual_backward_input: dr", a.dr, a.dy.rows, a.dy.cols, dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.dy, a.dr));
   call_backend(
       "elementwise",
       stream,
@@ -86,6 +93,7 @@ void gated_residual_backward_weight(Stream& stream, const GatedResidualBackwardW
   const DType dtype = a.dy.dtype;
   check_shape("gated_residual_backward_weight: r", a.r, a.dy.rows, a.dy.cols, dtype);
   check_shape("gated_residual_backward_weight: dgate", a.dgate, 1, a.dy.cols, dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.dy, a.r));
   call_backend(
       "elementwise",
       stream,

@@ -10,6 +10,7 @@ namespace cambium::kernels {
 void embedding_forward(Stream& stream, const EmbeddingForward& a) {
   check_shape("embedding_forward: ids", a.ids, 1, a.out.rows, DType::i32);
   check_shape("embedding_forward: table", a.table, a.table.rows, a.out.cols, a.out.dtype);
+  const WorkScope scope(stream.profile(), Work::embedding, 0, bytes_in(a.out, a.out));
   call_backend(
       "embedding",
       stream,
@@ -21,6 +22,7 @@ void embedding_forward(Stream& stream, const EmbeddingForward& a) {
 void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
   check_shape("embedding_backward: ids", a.ids, 1, a.dy.rows, DType::i32);
   check_shape("embedding_backward: dtable", a.dtable, a.dtable.rows, a.dy.cols, a.dy.dtype);
+  const WorkScope scope(stream.profile(), Work::embedding, 0, bytes_in(a.dy, a.dy, a.dy));
   call_backend(
       "embedding",
       stream,

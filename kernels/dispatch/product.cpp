@@ -9,6 +9,8 @@ namespace {
 
 using device::Backend;
 using device::DType;
+using device::Work;
+using device::WorkScope;
 
 void check_shape(const char* what, const View& v, dim_t rows, dim_t cols, DType dtype) {
   CAMBIUM_CHECK(
@@ -48,6 +50,12 @@ void check_panels(const char* what, const View& panels, dim_t columns, dim_t k) 
                             panels.cols));
 }
 
+// Read once for each kind of panels, and written.
+double packed_bytes(const Weight& w) {
+  const dim_t kinds = (w.forward.empty() ? 0 : 1) + (w.transposed.empty() ? 0 : 1);
+  return 4.0 * static_cast<double>(kinds * w.plain.size() + w.forward.size() + w.transposed.size());
+}
+
 [[noreturn]] void throw_no_backend(Backend backend) {
   throw Error(
       Code::usage,
@@ -55,8 +63,10 @@ void check_panels(const char* what, const View& panels, dim_t columns, dim_t k) 
                   name_of(backend)));
 }
 
-void count(Stream& stream, dim_t m, dim_t n, dim_t k) {
+// Counts the product; until the end of the scope that it returns, time counts as `work`.
+[[nodiscard]] WorkScope count(Stream& stream, Work work, dim_t m, dim_t n, dim_t k) {
   stream.counters().product_flops += 2 * m * n * k;
+  return WorkScope(stream.profile(), work, static_cast<double>(2 * m * n * k));
 }
 
 }  // namespace
@@ -75,6 +85,7 @@ void pack_weight(Stream& stream, const Weight& w) {
   if (stream.backend() != Backend::cpu) {
     throw_no_backend(stream.backend());
   }
+  const WorkScope scope(stream.profile(), Work::pack, 0, packed_bytes(w));
   cpu::pack_weight(stream, w);
 }
 
@@ -90,7 +101,7 @@ void product_forward(Stream& stream, const ProductForward& a) {
     check_shape("product_forward: residual", a.residual, m, n, dtype);
     CAMBIUM_CHECK(a.accumulate == Accumulate::no, "product_forward: residual and accumulate");
   }
-  count(stream, m, n, k);
+  const WorkScope scope = count(stream, Work::product_forward, m, n, k);
   switch (stream.backend()) {
     case Backend::reference:
       return reference::product_forward(stream, a);
@@ -111,7 +122,7 @@ void product_backward_input(Stream& stream, const ProductBackwardInput& a) {
   check_dtype(stream, dtype);
   check_shape("product_backward_input: dx", a.dx, m, k, dtype);
   check_plain("product_backward_input: w", stream, a.w.plain, n, k, dtype);
-  count(stream, m, n, k);
+  const WorkScope scope = count(stream, Work::product_backward_input, m, n, k);
   switch (stream.backend()) {
     case Backend::reference:
       return reference::product_backward_input(stream, a);
@@ -132,7 +143,7 @@ void product_backward_weight(Stream& stream, const ProductBackwardWeight& a) {
   check_dtype(stream, dtype);
   check_shape("product_backward_weight: x", a.x, m, k, dtype);
   check_shape("product_backward_weight: dw", a.dw, n, k, dtype);
-  count(stream, m, n, k);
+  const WorkScope scope = count(stream, Work::product_backward_weight, m, n, k);
   switch (stream.backend()) {
     case Backend::reference:
       return reference::product_backward_weight(stream, a);

@@ -13,6 +13,7 @@ void rms_norm_forward(Stream& stream, const RmsNormForward& a) {
   check_shape("rms_norm_forward: y", a.y, a.x.rows, a.x.cols, dtype);
   check_shape("rms_norm_forward: inv_rms", a.inv_rms, 1, a.x.rows, dtype);
   check_that(a.width > 0, "rms_norm_forward: width must be positive");
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.x, a.y));
   call_backend(
       "rms_norm",
       stream,
@@ -31,6 +32,7 @@ void rms_norm_backward_input(Stream& stream, const RmsNormBackwardInput& a) {
   if (a.residual.data != nullptr) {
     check_shape("rms_norm_backward_input: residual", a.residual, a.x.rows, a.x.cols, dtype);
   }
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.dy, a.x, a.residual, a.dx));
   call_backend(
       "rms_norm",
       stream,
@@ -44,6 +46,7 @@ void rms_norm_backward_weight(Stream& stream, const RmsNormBackwardWeight& a) {
   check_shape("rms_norm_backward_weight: dy", a.dy, a.x.rows, a.x.cols, dtype);
   check_shape("rms_norm_backward_weight: inv_rms", a.inv_rms, 1, a.x.rows, dtype);
   check_shape("rms_norm_backward_weight: dgain", a.dgain, 1, a.x.cols, dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.dy, a.x));
   call_backend(
       "rms_norm",
       stream,

@@ -14,6 +14,7 @@ void rope(Stream& stream, const Rope& a, Turn turn) {
   check_shape("rope: x", a.x, a.x.rows, a.x.cols, dtype);
   check_shape("rope: cosine", a.cosine, a.x.rows / a.batch, a.head_width / 2, dtype);
   check_shape("rope: sine", a.sine, a.x.rows / a.batch, a.head_width / 2, dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.x, a.x));
   call_backend(
       "rope",
       stream,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/buffer.hpp"
+#include "device/profile.hpp"
 #include "device/thread_pool.hpp"
 
 namespace cambium::device {
@@ -38,6 +39,16 @@ class Stream {
     return counters_;
   }
 
+  // Null unless somebody measures.
+  [[nodiscard]] Profile* profile() const {
+    return profile_;
+  }
+
+  // Borrows; null ends the measurement.
+  void set_profile(Profile* profile) {
+    profile_ = profile;
+  }
+
   // Scratch of at least `bytes`, 64-byte aligned, one block per thread; grows at most in the first step, then is reused.
   [[nodiscard]] void* scratch(int thread, std::size_t bytes);
 
@@ -45,6 +56,7 @@ class Stream {
   Backend backend_;
   ThreadPool pool_;
   Counters counters_;
+  Profile* profile_ = nullptr;
   std::vector<Buffer> scratch_;
 };
 

@@ -34,8 +34,8 @@ class ThreadPool {
       work(0);
       return;
     }
-    using Work = std::remove_reference_t<F>;
-    run_erased([](void* context, int t) { (*static_cast<Work*>(context))(t); }, const_cast<void*>(static_cast<const void*>(&work)));
+    using Callable = std::remove_reference_t<F>;
+    run_erased([](void* context, int t) { (*static_cast<Callable*>(context))(t); }, const_cast<void*>(static_cast<const void*>(&work)));
   }
 
   // Splits [0, n) by share(): thread t runs work(t, range) when its range is not empty.

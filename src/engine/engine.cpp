@@ -12,6 +12,8 @@ namespace cambium::engine {
 namespace {
 
 using device::View;
+using device::Work;
+using device::WorkScope;
 using schedule::Action;
 using schedule::ActionKind;
 
@@ -107,6 +109,7 @@ std::vector<double> Engine::run(std::span<const MicroBatch> batches, const PassH
       hooks.trace->push_back({plan_[i].kind, plan_[i].micro_batch, begin, seconds_since(start)});
     }
   }
+  const WorkScope scope(model_.context.stream.profile(), Work::pipeline_exchange);
   for (comm::Request& r : slot_sends_) {
     r.wait();
   }
@@ -117,6 +120,7 @@ std::vector<double> Engine::run(std::span<const MicroBatch> batches, const PassH
 }
 
 void Engine::post_receive(const Action& action) {
+  const WorkScope scope(model_.context.stream.profile(), Work::pipeline_exchange);
   comm::Group& pipeline = *groups_.pipeline;
   if (action.kind == ActionKind::receive_activation) {
     const View to = edge(inputs_[static_cast<std::size_t>(action.input)]);
@@ -133,15 +137,19 @@ void Engine::run_action(const Action& action, std::span<const MicroBatch> batche
   comm::Group& pipeline = *groups_.pipeline;
   const auto m = static_cast<std::size_t>(action.micro_batch);
   const MicroBatch& batch = batches[m];
+  device::Profile* const profile = model_.context.stream.profile();
   switch (action.kind) {
-    case ActionKind::receive_activation:
+    case ActionKind::receive_activation: {
+      const WorkScope scope(profile, Work::pipeline_exchange);
       input_receives_[static_cast<std::size_t>(action.input)].wait();
       input_of_[m] = action.input;
       return;
+    }
     case ActionKind::forward:
       forward(action, batch, hooks);
       return;
     case ActionKind::send_activation: {
+      const WorkScope scope(profile, Work::pipeline_exchange);
       const View out = slots_[static_cast<std::size_t>(action.slot)].output;
       comm::Request& send = slot_sends_[static_cast<std::size_t>(action.slot)];
       send = pipeline.send(out.data, bytes_of(out), pipeline.rank() + 1, kActivationTag);
@@ -152,6 +160,7 @@ void Engine::run_action(const Action& action, std::span<const MicroBatch> batche
       return;
     }
     case ActionKind::receive_gradient: {
+      const WorkScope scope(profile, Work::pipeline_exchange);
       const int i = static_cast<int>(gradients_taken_++ % 2);
       gradient_receives_[i].wait();
       kernels::copy(model_.context.stream, edge(gradient_in_[i]), model_.incoming());
@@ -164,6 +173,7 @@ void Engine::run_action(const Action& action, std::span<const MicroBatch> batche
       View dx;
       if (pipeline.rank() > 0) {
         const int i = static_cast<int>(gradients_sent_ % 2);
+        const WorkScope scope(profile, Work::pipeline_exchange);
         gradient_sends_[i].wait();
         dx = edge(gradient_out_[i]);
       }
@@ -171,6 +181,7 @@ void Engine::run_action(const Action& action, std::span<const MicroBatch> batche
       return;
     }
     case ActionKind::send_gradient: {
+      const WorkScope scope(profile, Work::pipeline_exchange);
       const int i = static_cast<int>(gradients_sent_++ % 2);
       const View dx = edge(gradient_out_[i]);
       gradient_sends_[i] = pipeline.send(dx.data, bytes_of(dx), pipeline.rank() - 1, kGradientTag);
@@ -187,7 +198,10 @@ void Engine::run_action(const Action& action, std::span<const MicroBatch> batche
 
 void Engine::forward(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {
   Slot& slot = slots_[static_cast<std::size_t>(action.slot)];
-  slot_sends_[static_cast<std::size_t>(action.slot)].wait();
+  {
+    const WorkScope scope(model_.context.stream.profile(), Work::pipeline_exchange);
+    slot_sends_[static_cast<std::size_t>(action.slot)].wait();
+  }
   View x;
   if (const int input = input_of_[static_cast<std::size_t>(action.micro_batch)]; input >= 0) {
     x = edge(inputs_[static_cast<std::size_t>(input)]);

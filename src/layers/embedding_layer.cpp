@@ -44,6 +44,7 @@ View EmbeddingLayer::forward(View ids, Saved& saved, Mode mode) {
         {.table = p.weight.plain, .ids = ids, .out = saved.full, .first_row = p.rows.begin});
   }
   if (is_cut) {
+    const WorkScope scope(context_.stream.profile(), Work::tensor_exchange);
     const std::size_t words = static_cast<std::size_t>(saved.full.size()) *
                               device::bytes_of(context_.shape.dtype) / sizeof(std::uint32_t);
     context_.group.all_reduce_or({static_cast<std::uint32_t*>(saved.full.data), words});

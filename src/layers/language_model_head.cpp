@@ -36,6 +36,7 @@ LanguageModelHead::LanguageModelHead(Bucket& table,
 
 double LanguageModelHead::forward(
     View h, View targets, double scale, Mode mode, View dh, const LogitsProbe& probe) {
+  const WorkScope scope(context_.stream.profile(), Work::head);
   for (dim_t begin = 0; begin < context_.rows(); begin += kHeadChunk) {
     const Range rows{begin, std::min(begin + kHeadChunk, context_.rows())};
     chunk_forward(rows, h, targets);
@@ -83,6 +84,7 @@ void LanguageModelHead::chunk_forward(Range rows, View h, View targets) {
     gather_bytes_[static_cast<std::size_t>(r)] = static_cast<std::size_t>(3 * held.size() * count * element);
   }
   if (context_.group.size() > 1) {
+    const WorkScope scope(stream.profile(), Work::tensor_exchange);
     context_.group.all_gather(all.slice_rows({3 * context_.shards().begin, 0}).data, gather_bytes_, all.data);
   }
   kernels::cross_entropy_combine(stream,

@@ -51,6 +51,7 @@ void TensorContext::gather(View full) {
   if (!is_split()) {
     return;
   }
+  const WorkScope scope(stream.profile(), Work::tensor_exchange);
   group.all_gather(full.slice_rows(stream_rows_).data, gather_bytes_, full.data);
 }
 
@@ -69,6 +70,7 @@ void TensorContext::finish_sum(View out, View residual) {
     flat.data = total.data;
   }
   if (total.data == flat.data) {
+    const WorkScope scope(stream.profile(), Work::tensor_exchange);
     if (is_split()) {
       comm::tree_reduce_scatter(
           group, stream, sum_, node_views_, element_ranges_, flat, workspace_, shape.reduction);

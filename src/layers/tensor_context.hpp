@@ -23,6 +23,8 @@ using device::Buffer;
 using device::DType;
 using device::Stream;
 using device::View;
+using device::Work;
+using device::WorkScope;
 using params::Bucket;
 using params::Part;
 

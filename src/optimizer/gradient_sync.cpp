@@ -10,6 +10,8 @@ namespace cambium::optimizer {
 namespace {
 
 using device::View;
+using device::Work;
+using device::WorkScope;
 using params::Bucket;
 using params::GradientLane;
 using params::Part;
@@ -53,6 +55,7 @@ GradientSync::GradientSync(params::ParamStore& store,
       resident_(plan_resident_sum(SumTree(store.partition().logical.tensor), store.partition().tensor_shards())) {}
 
 void GradientSync::begin_step() {
+  const WorkScope scope(stream_.profile(), Work::gradient_sum);
   open_shard(0);
 }
 
@@ -69,6 +72,7 @@ void GradientSync::open_shard(dim_t i) {
 }
 
 void GradientSync::finish_shard(dim_t i) {
+  const WorkScope scope(stream_.profile(), Work::gradient_sum);
   for (const auto& b : store_.buckets()) {
     for (int l = 0; l < b->lanes(); ++l) {
       finish_lane(*b, l, i);
@@ -125,6 +129,7 @@ void GradientSync::reduce_leaves(Bucket& bucket, int l) {
 }
 
 void GradientSync::reduce() {
+  const WorkScope scope(stream_.profile(), Work::gradient_sum);
   for (const auto& b : store_.buckets()) {
     for (int l = 0; l < b->lanes(); ++l) {
       reduce_lane(*b, l);

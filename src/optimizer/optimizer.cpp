@@ -12,6 +12,8 @@ namespace cambium::optimizer {
 namespace {
 
 using device::View;
+using device::Work;
+using device::WorkScope;
 using params::Bucket;
 using params::Part;
 
@@ -118,6 +120,7 @@ std::vector<double> Optimizer::sum_parts(const std::vector<double>& squares) con
 }
 
 void Optimizer::reduce_norms(StepTail& tail) {
+  const WorkScope scope(stream_.profile(), Work::gradient_norm);
   std::vector<double> mine = sum_parts(gather_grain_squares(tail.flags));
   mine.push_back(static_cast<double>(tail.flags));
 
@@ -249,6 +252,7 @@ void Optimizer::gather_values() {
   if (data.size() == 1) {
     return;
   }
+  const WorkScope scope(stream_.profile(), Work::value_gather);
   for (const auto& b : store_.buckets()) {
     if (!b->shape().is_sharded) {
       continue;

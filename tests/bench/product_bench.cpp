@@ -5,12 +5,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <fmt/core.h>
-#include <immintrin.h>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/isa.hpp"
 #include "kernels/product.hpp"
+#include "tests/bench/peak.hpp"
 
 namespace cambium::kernels {
 namespace {
@@ -19,10 +19,7 @@ using cpu::Isa;
 using device::Backend;
 using device::DType;
 
-double now() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
+using bench::now;
 
 struct Times {
   double min;
@@ -44,60 +41,6 @@ Times time_of(double seconds, F&& work) {
   }
   std::sort(t.begin(), t.end());
   return {t.front(), t[t.size() / 2], t.back(), static_cast<int>(t.size())};
-}
-
-// FLOPs per second of independent fma chains in registers: what no product can beat on one core.
-template <typename Step>
-double peak_of(double flops_per_step, Step&& step) {
-  constexpr int kSteps = 200'000;
-  const Times t = time_of(0.2, [&] { step(kSteps); });
-  return flops_per_step * kSteps / t.min;
-}
-
-volatile float sink;
-
-__attribute__((target("avx512f"))) void step_avx512(int steps) {
-  __m512 acc[16];
-  for (auto& x : acc) {
-    x = _mm512_set1_ps(1.0F);
-  }
-  const __m512 factor = _mm512_set1_ps(0.5F);
-  for (int s = 0; s < steps; ++s) {
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) {
-      acc[i] = _mm512_fmadd_ps(acc[i], factor, factor);
-    }
-  }
-  float out[16];
-  for (int i = 1; i < 16; ++i) {
-    acc[0] = _mm512_add_ps(acc[0], acc[i]);
-  }
-  _mm512_storeu_ps(out, acc[0]);
-  sink = out[0];
-}
-
-__attribute__((target("avx2,fma"))) void step_avx2(int steps) {
-  __m256 acc[12];
-  for (auto& x : acc) {
-    x = _mm256_set1_ps(1.0F);
-  }
-  const __m256 factor = _mm256_set1_ps(0.5F);
-  for (int s = 0; s < steps; ++s) {
-#pragma GCC unroll 12
-    for (int i = 0; i < 12; ++i) {
-      acc[i] = _mm256_fmadd_ps(acc[i], factor, factor);
-    }
-  }
-  float out[8];
-  for (int i = 1; i < 12; ++i) {
-    acc[0] = _mm256_add_ps(acc[0], acc[i]);
-  }
-  _mm256_storeu_ps(out, acc[0]);
-  sink = out[0];
-}
-
-double peak(Isa isa) {
-  return isa == Isa::avx512 ? peak_of(16 * 16 * 2, step_avx512) : peak_of(12 * 8 * 2, step_avx2);
 }
 
 struct Shape {
@@ -164,8 +107,11 @@ struct Operands {
 
 class Report {
  public:
-  Report(Isa isa, int threads, double seconds)
-      : isa_(isa), threads_(threads), seconds_(seconds), peak_(peak(isa)) {}
+  Report(Isa isa, Stream& stream, double seconds)
+      : isa_(isa),
+        threads_(stream.pool().size()),
+        seconds_(seconds),
+        peak_(bench::peak_flops(stream.pool(), isa)) {}
 
   template <typename F>
   void add(const char* name, const Shape& s, F&& work) const {
@@ -189,14 +135,14 @@ class Report {
         t.runs,
         flops / t.median / 1e9,
         flops / t.min / 1e9,
-        flops / t.median / (peak_ * threads_));
+        flops / t.median / peak_);
   }
 
  private:
   Isa isa_;
   int threads_;
   double seconds_;
-  double peak_;
+  double peak_;  // of all threads
 };
 
 void measure(const Shape& s, Stream& stream, const Report& report) {
@@ -231,7 +177,7 @@ void measure_isa(Isa isa, double seconds, const std::vector<Shape>& shapes) {
   cpu::select_isa(isa);
   for (const int threads : {1, 2}) {
     Stream stream(Backend::cpu, threads);
-    const Report report(isa, threads, seconds);
+    const Report report(isa, stream, seconds);
     for (const Shape& s : shapes) {
       measure(s, stream, report);
     }
