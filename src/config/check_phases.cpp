@@ -169,19 +169,29 @@ class PhaseChecker {
     state.layers += operation.count;
   }
 
-  // layers.N.attention or layers.N.mlp of a layer that is there by then.
+  // A named module (model::insertion_points) of a layer that is there by then.
   void apply(const InsertGatedResidual& operation,
              const std::string& key,
              const ModelState& state) {
-    const std::string& target = operation.after;
-    const std::size_t dot = target.rfind('.');
-    const std::string module = dot == std::string::npos ? "" : target.substr(dot + 1);
-    std::optional<std::uint64_t> layer;
-    if (target.starts_with("layers.") && dot != std::string::npos && dot > 7) {
-      layer = parse_unsigned(std::string_view(target).substr(7, dot - 7));
+    static const std::set<std::string_view> kOfLayer = {
+        "", "attention_norm", "attention", "mlp_norm", "mlp"};
+    const std::string_view target = operation.after;
+    if (target == "embedding" || target == "norm") {
+      return;
     }
-    if (!layer || (module != "attention" && module != "mlp")) {
-      add(key, fmt::format("expected layers.N.attention or layers.N.mlp, got {}", target));
+    std::optional<std::uint64_t> layer;
+    std::string_view module;
+    if (target.starts_with("layers.")) {
+      const std::string_view rest = target.substr(7);
+      const std::size_t dot = rest.find('.');
+      layer = parse_unsigned(rest.substr(0, dot));
+      module = dot == std::string_view::npos ? "" : rest.substr(dot + 1);
+    }
+    if (!layer || !kOfLayer.contains(module)) {
+      add(key,
+          fmt::format("expected embedding, layers.N.attention_norm, layers.N.attention, "
+                      "layers.N.mlp_norm, layers.N.mlp or norm, got {}",
+                      target));
     } else if (state.layers > 0 && static_cast<dim_t>(*layer) >= state.layers) {
       add(key, fmt::format("no layer {}, expected 0 … {}", *layer, state.layers - 1));
     }

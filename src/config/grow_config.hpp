@@ -16,7 +16,7 @@ enum class GateKind { vector, scalar };
 // A block x + gate * B(A(norm(x))) behind a named module, gate zero: operation
 // `insert_gated_residual`.
 struct InsertGatedResidual {
-  std::string after;  // layers.N.attention or layers.N.mlp
+  std::string after;  // embedding, layers.N.{attention_norm, attention, mlp_norm, mlp}, norm
   dim_t width = 0;    // 0: hidden_size
   GateKind gate = GateKind::vector;
   double learning_rate_multiplier = 1;  // of the new segments

@@ -168,7 +168,12 @@ TEST(Campaign, GrowTargetsMustExistWhenTheirTurnComes) {
   EXPECT_THAT(refusal(grow("{insert_gated_residual: {after: layers.2.mlp}}")),
               HasSubstr("no layer 2, expected 0 … 1"));
   EXPECT_THAT(refusal(grow("{insert_gated_residual: {after: layers.1.norm}}")),
-              HasSubstr("layers.N.attention or layers.N.mlp"));
+              HasSubstr("expected embedding, layers.N.attention_norm, "));
+  EXPECT_THAT(refusal(grow("{insert_gated_residual: {after: head}}")), HasSubstr("got head"));
+  for (const char* module : {"embedding", "layers.0.attention_norm", "layers.1.attention",
+                             "layers.0.mlp_norm", "layers.1.mlp", "layers.1", "norm"}) {
+    EXPECT_NO_THROW(parse(grow(std::string("{insert_gated_residual: {after: ") + module + "}}")));
+  }
   EXPECT_THAT(refusal(grow("{insert_layers: {after: 2}}")),
               HasSubstr("expected -1 (the front) … 1"));
   EXPECT_THAT(refusal(grow("")), HasSubstr("at least one operation"));
