@@ -49,7 +49,9 @@ int guarded(int argc, char** argv) {
   } catch (const comm::AgreedError& e) {
     world.set_agreed();
     if (world.rank() == 0) {
-      fmt::print(stderr, "cambium: {}\n", e.what());
+      // What all ranks have in common is told by rank 0; what one found alone is told of that one.
+      const std::string who = e.failed_rank() > 0 ? fmt::format("rank {}: ", e.failed_rank()) : std::string();
+      fmt::print(stderr, "cambium: {}{}\n", who, e.what());
     }
     return static_cast<int>(e.code());
   } catch (const Error& e) {

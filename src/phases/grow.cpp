@@ -236,16 +236,17 @@ PhaseEnd run_grow(Session& session) {
     if (phase.on_failure == config::OnFailure::stop) {
       throw;
     }
+    const std::string reason = fmt::format("rank {}: {}", e.failed_rank(), e.what());
     comm::collectively(session.world.group(), "growth: roll back", [&] {
       if (session.writers) {
         session.writers->journal.write(
-            session.state.step, kRolledBack, {{"phase", session.phase().name}, {"reason", std::string(e.what())}});
+            session.state.step, kRolledBack, {{"phase", session.phase().name}, {"reason", reason}});
       }
     });
     note_event(session,
                "rollback",
-               {{"phase", session.phase().name}, {"step", session.state.step}, {"reason", std::string(e.what())}});
-    say(session, fmt::format("{}: rolled back on all ranks: {}", session.phase().name, e.what()));
+               {{"phase", session.phase().name}, {"step", session.state.step}, {"reason", reason}});
+    say(session, fmt::format("{}: rolled back on all ranks: {}", session.phase().name, reason));
     return PhaseEnd::done;
   }
   return PhaseEnd::done;

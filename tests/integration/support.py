@@ -3,6 +3,7 @@
 A driver is started as `NAME_test.py CAMBIUM [unittest options]`. Every process that a test starts lives in a session of
 its own, so that what is left of it is found and killed without touching anything else.
 """
+import ctypes
 import json
 import os
 import pathlib
@@ -266,6 +267,35 @@ def read_model(checkpoint):
 
 def named(arrays):
     return {array.name: array for array in arrays.values()}
+
+
+def xxh3(path):
+    """The checksum of manifest.json: xxh3, 64 bits, 16 hex digits."""
+    library = ctypes.CDLL("libxxhash.so.0")
+    library.XXH3_64bits.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+    library.XXH3_64bits.restype = ctypes.c_uint64
+    data = pathlib.Path(path).read_bytes()
+    return f"{library.XXH3_64bits(data, len(data)):016x}"
+
+
+def copy_with_zeros(source, target, names):
+    """A whole checkpoint like `source` in which the named parameters are zero, under right checksums."""
+    shutil.copytree(source, target)
+    for shard in target.glob("shard-*.h5"):
+        with h5py.File(shard, "r+") as file:
+            for name in names:
+                for piece in file.get("parameters/" + name, {}).values():
+                    piece[...] = 0
+    manifest = json.loads((target / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        entry["xxh3"] = xxh3(target / entry["name"])
+    (target / "manifest.json").write_text(json.dumps(manifest))
+
+
+def write_config(path, campaign):
+    """A campaign as JSON, which is YAML."""
+    path.write_text(json.dumps(campaign, indent=1))
+    return path
 
 
 def main():
