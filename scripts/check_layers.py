@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""check_layers.py [ROOT]: the layer table is the truth. Compares scripts/layers.txt with every #include of src/ and kernels/ and with
-the DEPENDS of every cambium_module(), keeps each library in its module, and files within their size limits. Prints every problem."""
+"""check_layers.py [ROOT]: the layer table is the truth. Compares scripts/layers.txt with every #include of src/ and kernels/
+and with the DEPENDS of every cambium_module(), keeps each library in its module, files within their size limits, and a
+licence line in each. Prints every problem."""
 import pathlib
 import re
 import sys
@@ -19,6 +20,7 @@ LIBRARIES = [
     (r"xxhash\.h", ["src/base"]),
     (r"CLI/.*", ["app"]),
 ]
+LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 LIMITS = {".hpp": 200, ".cuh": 200, ".cpp": 500, ".cu": 500}
 
 
@@ -76,9 +78,12 @@ def check_cmake(root, table):
             yield f"{folder}: DEPENDS in CMake is [{' '.join(sorted(have))}], layers.txt has [{' '.join(sorted(table.get(folder, [])))}]"
 
 
-def check_sizes(root):
+def check_files(root):
     for path, name in sources(root, "src", "kernels", "app", "tests"):
-        lines = path.read_text().count("\n")
+        text = path.read_text()
+        if LICENCE not in text.split("\n"):
+            yield f"{name}: lacks the line {LICENCE}"
+        lines = text.count("\n")
         limit = LIMITS[".cpp"] if name.endswith("-inl.hpp") else LIMITS[path.suffix]  # -inl: code, in Highway's way
         if lines > limit:
             yield f"{name}: {lines} lines, at most {limit}"
@@ -87,7 +92,7 @@ def check_sizes(root):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
     table, problems = read_table(root / "scripts/layers.txt")
-    problems += [*check_includes(root, table), *check_cmake(root, table), *check_sizes(root)]
+    problems += [*check_includes(root, table), *check_cmake(root, table), *check_files(root)]
     print("\n".join(problems) if problems else "layers: no problem")
     return 1 if problems else 0
 

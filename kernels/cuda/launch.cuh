@@ -1,5 +1,6 @@
 // kernels/cuda/launch.cuh — what every CUDA launcher does: the stream, the grid, the check after a
-// launch. Throws: Error(device) with the driver's text. SPDX-License-Identifier: Apache-2.0
+// launch. Throws: Error(device) with the driver's text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,6 @@
 // kernels/cuda/rms_norm.cu — half a warp a row: its 16 threads are the 16 lanes of the order
-// contract. SPDX-License-Identifier: Apache-2.0
+// contract.
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/rms_norm.hpp"
 

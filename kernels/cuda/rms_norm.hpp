@@ -1,7 +1,12 @@
-// kernels/cuda/rms_norm.hpp — the CUDA functions of kernels/rms_norm.hpp, f32. Views are in device
-// memory. Order:  that of kernels/rms_norm.hpp: 16 lanes a row, whatever the warp's width, so the
-// bits are the CPU's. Throws: Error(bug) on wrong shapes or dtypes, Error(device) on a failed
-// launch. Asynchronous on `stream`. SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/rms_norm.hpp — the CUDA functions of kernels/rms_norm.hpp, f32.
+// Shapes: views as there, in device memory.
+//
+// Order:  that of kernels/rms_norm.hpp: 16 lanes a row, whatever the warp's width, so the bits are
+//         the CPU's.
+//
+// Throws: Error(bug) on wrong shapes or dtypes, Error(device) on a failed launch. Asynchronous on
+//         `stream`.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "kernels/rms_norm.hpp"

@@ -1,5 +1,6 @@
 // config/check_meshes.cpp — batches and heads over the logical mesh, and the logical over the
-// physical one. SPDX-License-Identifier: Apache-2.0
+// physical one.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>

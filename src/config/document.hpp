@@ -1,6 +1,7 @@
 // config/document.hpp — a YAML document as a plain tree that keeps what a good message needs:
 // quotes, places, order. Aliases are copied in, merge keys (`<<`) are merged (a local key wins, in
-// a list the earlier map wins). SPDX-License-Identifier: Apache-2.0
+// a list the earlier map wins).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

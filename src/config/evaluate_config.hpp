@@ -1,5 +1,6 @@
 // config/evaluate_config.hpp — a phase of kind `evaluate`: loss on text, or accuracy on labelled
-// text. It updates nothing. SPDX-License-Identifier: Apache-2.0
+// text. It updates nothing.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

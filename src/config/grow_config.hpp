@@ -1,5 +1,6 @@
 // config/grow_config.hpp — a phase of kind `grow`: a list of exact surgeries, applied in order, as
-// one transaction. SPDX-License-Identifier: Apache-2.0
+// one transaction.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // config/key_names.hpp — the dotted path of every key there is, for hints about keys in a wrong
-// section. SPDX-License-Identifier: Apache-2.0
+// section.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // config/model_config.hpp — section `model`: the Llama family under its Hugging Face names, or a
-// checkpoint to start from. SPDX-License-Identifier: Apache-2.0
+// checkpoint to start from.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 // config/mtssl_config.hpp — a phase of kind `mtssl`: semi-supervised classification with a learned
-// threshold. SPDX-License-Identifier: Apache-2.0
+// threshold.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

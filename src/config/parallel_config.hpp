@@ -1,6 +1,7 @@
 // config/parallel_config.hpp — section `parallel`: the physical mesh, the logical mesh, the
 // schedule. Contract (decides numbers): logical, micro_batch_size, reduction, wire. The rest is
-// free (design.md §1). SPDX-License-Identifier: Apache-2.0
+// free (design.md §1).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>

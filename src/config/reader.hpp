@@ -1,6 +1,7 @@
 // config/reader.hpp — a node of a YAML file that knows its path, file and line, and gathers
 // problems. A struct is read by naming its keys; unknown keys are found by what was not named.
-// Nothing is thrown before finish(). SPDX-License-Identifier: Apache-2.0
+// Nothing is thrown before finish().
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

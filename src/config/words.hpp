@@ -1,5 +1,6 @@
 // config/words.hpp — the words of each closed choice, and the known words that this version
-// refuses. SPDX-License-Identifier: Apache-2.0
+// refuses.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

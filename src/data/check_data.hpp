@@ -1,5 +1,6 @@
 // data/check_data.hpp — finds what is wrong with a campaign's data files before anything is
-// written. SPDX-License-Identifier: Apache-2.0
+// written.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

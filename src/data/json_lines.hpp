@@ -1,7 +1,8 @@
 // data/json_lines.hpp — texts, one JSON object a line: {"text": …} or {"text": …, "label": …}.
 // Further fields are allowed. Line ends LF or CR LF; a last line without one counts; blank lines
 // are skipped but counted in line numbers. Half a surrogate pair (\ud800) becomes U+FFFD and is
-// counted; bytes that are no UTF-8 are refused. SPDX-License-Identifier: Apache-2.0
+// counted; bytes that are no UTF-8 are refused.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

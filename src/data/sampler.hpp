@@ -1,5 +1,6 @@
 // data/sampler.hpp — which sample stands at a place of the training order: a pure function of
-// (seed, step, index). SPDX-License-Identifier: Apache-2.0
+// (seed, step, index).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // data/text_corpus.hpp — a text file as byte tokens, cut into windows.
 // Line ends CR LF become LF (so does a file saved on Windows); a lone CR is data. Otherwise bytes
-// are taken as they are. SPDX-License-Identifier: Apache-2.0
+// are taken as they are.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // device/profile.hpp — where a step's time goes, by class of work. A Stream without a Profile pays
-// one test a call. SPDX-License-Identifier: Apache-2.0
+// one test a call.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

@@ -28,15 +28,20 @@ void MetricsWriter::write(const Fields& fields) {
   append_line(path_, to_json(Fields{{"attempt", attempt_}}.add_all(fields)), Durable::no);
 }
 
-dim_t MetricsWriter::cut_after(dim_t step, const fs::path& attempt_folder) {
+dim_t MetricsWriter::cut_after(dim_t step,
+                               const fs::path& attempt_folder,
+                               const std::set<std::string>& starting) {
   std::string kept;
   std::string moved;
   dim_t count = 0;
   for (const std::string& line : read_lines(path_)) {
     const nlohmann::json row = nlohmann::json::parse(line, nullptr, false);
     const bool known = row.is_object();
-    const bool behind = known && row.contains("step") && row["step"].is_number() &&
-                        row["step"].get<double>() > step;
+    const bool has_step = known && row.contains("step") && row["step"].is_number();
+    const double at = has_step ? row["step"].get<double>() : 0;
+    const bool starts_anew = has_step && row.contains("phase") && row["phase"].is_string() &&
+                             starting.contains(row["phase"].get<std::string>());
+    const bool behind = has_step && (at > step || (at == step && starts_anew));
     std::string& target = known && !behind ? kept : moved;
     target += line;
     target += '\n';

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,12 @@ class MetricsWriter {
 
   // A restart from the checkpoint of `step`: lines behind it (and lines that are no JSON) move to
   // ATTEMPT_FOLDER/metrics.jsonl, which is written before metrics.jsonl is replaced, so that a kill
-  // loses nothing. Returns the number of lines moved. Throws Error(storage).
-  dim_t cut_after(dim_t step, const std::filesystem::path& attempt_folder);
+  // loses nothing. Of the phases that start anew, rows at `step` itself go too: what they recorded
+  // before their first update comes again. Returns the number of lines moved. Throws
+  // Error(storage).
+  dim_t cut_after(dim_t step,
+                  const std::filesystem::path& attempt_folder,
+                  const std::set<std::string>& starting = {});
 
  private:
   std::filesystem::path path_;

@@ -211,6 +211,7 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
                   .run = campaign.run.directory};
   session.faults.set_rank(world.rank());
   session.state = start.state;
+  session.faults.set_step(session.state.step);
   session.stream = comm::collectively(world.group(), "device", [&] { return make_stream(campaign.run); });
   open_run(session, start, input);
   for (const std::string& line : found) {

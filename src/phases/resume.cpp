@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <set>
 
 #include "base/file.hpp"
 #include "comm/collectively.hpp"
@@ -142,6 +143,20 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
   });
 }
 
+namespace {
+
+// Names of the phases that have made no update yet.
+std::set<std::string> phases_to_start(const Session& session) {
+  std::set<std::string> names;
+  const std::size_t first = session.state.phase + (session.phase_step() > 0 ? 1 : 0);
+  for (std::size_t i = first; i < session.campaign.phases.size(); ++i) {
+    names.insert(session.campaign.phases[i].name);
+  }
+  return names;
+}
+
+}  // namespace
+
 void open_run(Session& session, Start& start, const CampaignInput& input) {
   comm::World& world = session.world;
   const std::filesystem::path run = session.run;
@@ -168,7 +183,7 @@ void open_run(Session& session, Start& start, const CampaignInput& input) {
     progress.live = metrics::is_live(input.progress, !world.is_alone(), metrics::is_terminal(1));
     progress.attempt = number;
     session.writers.emplace(run, number, progress);
-    start.lines_cut = session.writers->metrics.cut_after(start.state.step, folder);
+    start.lines_cut = session.writers->metrics.cut_after(start.state.step, folder, phases_to_start(session));
     write_file_atomically(run / "config.yaml", config::resolved_yaml(session.campaign));
   });
   world.group().broadcast(attempt.data(), sizeof(std::int64_t), 0);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/adamw.hpp"
 
+#include "tests/kernels/finite_differences.hpp"
 #include "tests/kernels/kernel_cases.hpp"
 
 namespace cambium::kernels::testing {

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "tests/kernels/finite_differences.hpp"
 #include "tests/kernels/kernel_cases.hpp"
 
 namespace cambium::kernels::testing {

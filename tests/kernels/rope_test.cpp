@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rope.hpp"
 
+#include "tests/kernels/finite_differences.hpp"
 #include "tests/kernels/kernel_cases.hpp"
 
 namespace cambium::kernels::testing {

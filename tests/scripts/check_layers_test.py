@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/check_layers.py"
+LICENCE = "// SPDX-License-Identifier: Apache-2.0"
 CLEAN = {
     "scripts/layers.txt": "# comment\nbase   :\nkernels : base\ncomm   : base\nengine : base comm kernels\n",
     "src/base/CMakeLists.txt": "cambium_module(base SOURCES error.cpp)\n",
@@ -21,12 +22,12 @@ CLEAN = {
 }
 
 
-def check(changes):
+def check(changes, has_licence=True):
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {**CLEAN, **changes}.items():
             path = pathlib.Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path.write_text(f"{LICENCE}\n{text}" if path.suffix in (".hpp", ".cpp") and has_licence else text)
         done = subprocess.run([sys.executable, str(SCRIPT), folder], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -81,8 +82,13 @@ class CheckLayers(unittest.TestCase):
                 self.assert_found({name: f"#include <{header}>\n"}, name, header)
 
     def test_finds_files_over_their_limit(self):
-        self.assert_found({"src/base/long.hpp": "\n" * 201}, "src/base/long.hpp", "201 lines, at most 200")
-        self.assert_found({"src/base/long.cpp": "\n" * 501}, "src/base/long.cpp", "501 lines, at most 500")
+        self.assert_found({"src/base/long.hpp": "\n" * 200}, "src/base/long.hpp", "201 lines, at most 200")
+        self.assert_found({"src/base/long.cpp": "\n" * 500}, "src/base/long.cpp", "501 lines, at most 500")
+
+    def test_finds_files_without_a_licence_line(self):
+        code, output = check({}, has_licence=False)
+        self.assertEqual(code, 1)
+        self.assertEqual(output.count(f"lacks the line {LICENCE}"), sum(name.endswith("pp") for name in CLEAN), output)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // tests/unit/config/base_campaign.hpp — the smallest valid run of the failure list, with places to
-// lay changes over it. SPDX-License-Identifier: Apache-2.0
+// lay changes over it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <gtest/gtest.h>

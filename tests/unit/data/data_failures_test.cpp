@@ -1,5 +1,6 @@
 // tests/unit/data/data_failures_test.cpp — rows D01 … D09 of the list of real failure reports, as
-// far as they touch text. SPDX-License-Identifier: Apache-2.0
+// far as they touch text.
+// SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

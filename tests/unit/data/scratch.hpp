@@ -1,5 +1,6 @@
 // tests/unit/data/scratch.hpp — files in a folder that goes with the test, and the message of a
-// refusal. SPDX-License-Identifier: Apache-2.0
+// refusal.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>

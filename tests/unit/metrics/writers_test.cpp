@@ -65,6 +65,22 @@ TEST(MetricsFailures, P06StepsBehindTheCheckpointMoveToTheAttempt) {
   EXPECT_FALSE(std::filesystem::exists(run.path() / "attempt-3"));
 }
 
+// A phase's validation before its first update has the step of the phase before.
+TEST(MetricsWriter, CutsWhatAPhaseRecordedBeforeItsFirstUpdate) {
+  const TemporaryFolder run;
+  MetricsWriter writer(run.path(), 1);
+  writer.write({{"phase", "first"}, {"step", 5}, {"loss", 1.0}});
+  writer.write({{"phase", "first"}, {"step", 5}, {"validation_loss", 1.0}});
+  writer.write({{"phase", "second"}, {"step", 5}, {"validation_loss", 1.0}});
+
+  EXPECT_EQ(writer.cut_after(5, make_attempt_folder(run.path(), 2), {"second", "third"}), 1);
+
+  const std::vector<std::string> lines = read_lines(run.path() / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[1], HasSubstr("first"));
+  EXPECT_EQ(writer.cut_after(5, run.path() / "attempt-3"), 0);
+}
+
 TEST(MetricsWriter, PutsATornLineAsideBeforeItAppends) {
   const TemporaryFolder run;
   {
