@@ -29,6 +29,7 @@ namespace cambium::metrics {
 // First and last value of a series; `any` is false when it is empty.
 struct Ends {
   bool any = false;
+  bool is_one = false;  // first and last are the same entry
   double first = kNotANumber;
   double last = kNotANumber;
 };

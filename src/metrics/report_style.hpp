@@ -40,6 +40,7 @@ tbody tr:last-child td { border-bottom: 0; }
 code, pre { font: 12.5px/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
 pre { overflow-x: auto; margin: 12px 0 0; }
 summary { cursor: pointer; font-weight: 600; }
+.wide + h3 { margin-top: 20px; }
 figure { margin: 14px 0 0; }
 figcaption { color: var(--soft); font-size: 13px; }
 .chart { display: block; width: 100%; height: auto; font-size: 12px; }

@@ -52,6 +52,9 @@ std::string from_to(const Ends& ends) {
   if (!ends.any) {
     return std::string(kNothing);
   }
+  if (ends.is_one) {
+    return fmt::format("<b>{}</b>", loss_text(ends.last));
+  }
   return fmt::format("{} → <b>{}</b>", loss_text(ends.first), loss_text(ends.last));
 }
 
@@ -81,13 +84,40 @@ std::string words(std::string text) {
   return text;
 }
 
+// One row a rank: the keys of its place that any rank has, then `keys`.
+std::string ranks_table(const json& ranks,
+                        const std::vector<std::string>& place,
+                        const std::vector<std::string>& keys) {
+  std::vector<std::string> all;
+  std::ranges::copy_if(place, std::back_inserter(all), [&](const std::string& key) {
+    return std::ranges::any_of(ranks, [&](const json& rank) { return rank.contains(key); });
+  });
+  all.insert(all.end(), keys.begin(), keys.end());
+  std::vector<Column> columns;
+  for (const std::string& key : all) {
+    columns.push_back({words(key), key != "host"});
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const json& rank : ranks) {
+    std::vector<std::string> row;
+    for (const std::string& key : all) {
+      row.push_back(rank.contains(key) ? cell_of(key, rank[key]) : std::string(kNothing));
+    }
+    rows.push_back(std::move(row));
+  }
+  return table(columns, rows);
+}
+
 }  // namespace
 
 Ends raw_ends_of(const Series& series) {
   if (series.empty()) {
     return {};
   }
-  return {.any = true, .first = series.front().y, .last = series.back().y};
+  return {.any = true,
+          .is_one = series.size() == 1,
+          .first = series.front().y,
+          .last = series.back().y};
 }
 
 Ends ends_of(const Series& series) {
@@ -303,7 +333,9 @@ std::string events_section(const RunRecord& run) {
     }
     std::string details;
     for (const auto& [key, value] : event.items()) {
-      if (!own_columns.contains(key)) {
+      const bool says_nothing =
+          value == "" || value.is_null() || (key == "lines_cut" && value == 0);
+      if (!own_columns.contains(key) && !says_nothing) {
         details += fmt::format("{}<span class=\"key\">{}</span> {}",
                                details.empty() ? "" : ", ",
                                escape_html(words(key)),
@@ -345,38 +377,37 @@ std::string ranks_section(const RunRecord& run) {
   if (!run.ranks.is_array() || run.ranks.empty()) {
     return {};
   }
-  std::vector<std::string> keys;
-  const auto add_keys = [&](const json& rank) {
-    for (const char* first : {"rank", "host", "stage", "tensor", "data"}) {
-      if (rank.contains(first) && std::ranges::find(keys, first) == keys.end()) {
-        keys.emplace_back(first);
-      }
-    }
-    for (const auto& [key, value] : rank.items()) {
-      if (std::ranges::find(keys, key) == keys.end()) {
-        keys.push_back(key);
-      }
+  const std::vector<std::string> place = {"rank", "host", "stage", "tensor", "data"};
+  const std::vector<std::string> known = {"product_flops",
+                                          "attention_flops",
+                                          "parameter_bytes",
+                                          "gradient_bytes",
+                                          "optimizer_bytes",
+                                          "activation_bytes"};
+  std::vector<std::string> work;
+  std::vector<std::string> messages;
+  const auto add = [](std::vector<std::string>& keys, const std::string& key) {
+    if (std::ranges::find(keys, key) == keys.end()) {
+      keys.push_back(key);
     }
   };
   for (const json& rank : run.ranks) {
-    if (rank.is_object()) {
-      add_keys(rank);
+    for (const std::string& key : known) {
+      if (rank.is_object() && rank.contains(key)) {
+        add(work, key);
+      }
+    }
+    for (const auto& [key, value] : rank.items()) {
+      if (rank.is_object() && std::ranges::find(place, key) == place.end()) {
+        add(key.starts_with("bytes_sent") ? messages : work, key);
+      }
     }
   }
-  std::vector<Column> columns;
-  for (const std::string& key : keys) {
-    columns.push_back({words(key), key != "host"});
+  std::string out = ranks_table(run.ranks, place, work);
+  if (!messages.empty()) {
+    out += "<h3>Messages</h3>" + ranks_table(run.ranks, place, messages);
   }
-  std::vector<std::vector<std::string>> rows;
-  for (const json& rank : run.ranks) {
-    std::vector<std::string> row;
-    for (const std::string& key : keys) {
-      row.push_back(rank.is_object() && rank.contains(key) ? cell_of(key, rank[key])
-                                                           : std::string(kNothing));
-    }
-    rows.push_back(std::move(row));
-  }
-  return "<section><h2>Ranks</h2>" + table(columns, rows) + "</section>\n";
+  return "<section><h2>Ranks</h2>" + out + "</section>\n";
 }
 
 std::string config_section(const RunRecord& run) {

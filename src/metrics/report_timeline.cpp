@@ -165,8 +165,9 @@ std::string timeline_section(const RunRecord& run) {
           : "";
   return fmt::format(
       "<section><h2>Pipeline timeline</h2><figure>{}{}<figcaption>Step {:.0f}, one row per rank; "
-      "numbers are "
-      "micro-batches. Ranks compute in {} of the {} shown; the rest is the bubble and messages.{}"
+      "t and d are its "
+      "places in tensor and data, numbers are micro-batches. Ranks compute in {} of the {} shown; "
+      "the rest is the bubble and messages.{}"
       "</figcaption></figure></section>\n",
       legend(),
       svg,

@@ -11,8 +11,10 @@ namespace cambium::metrics {
 namespace {
 
 std::string from_to(const Ends& ends) {
-  return !ends.any ? std::string("-")
-                   : fmt::format("{} -> {}", loss_text(ends.first), loss_text(ends.last));
+  if (!ends.any || ends.is_one) {
+    return ends.any ? loss_text(ends.last) : "-";
+  }
+  return fmt::format("{} -> {}", loss_text(ends.first), loss_text(ends.last));
 }
 
 std::string phase_lines(const RunRecord& run) {
@@ -22,18 +24,19 @@ std::string phase_lines(const RunRecord& run) {
   }
   std::string out;
   for (const PhaseRecord& phase : run.phases) {
-    if (phase.steps == 0) {
+    const bool trained = phase.steps > 0;
+    if (!trained && phase.of("validation_loss").empty()) {
       continue;
     }
     out += fmt::format("  {:{}}  {:8}  {:>11}  {:20}  {:20}  {:>9}  {}\n",
                        phase.name,
                        width,
                        phase.kind,
-                       fmt::format("{}-{}", phase.first_step, phase.last_step),
+                       trained ? fmt::format("{}-{}", phase.first_step, phase.last_step) : "-",
                        from_to(raw_ends_of(phase.of("loss"))),
                        from_to(raw_ends_of(phase.of("validation_loss"))),
-                       large_text(phase.tokens),
-                       seconds_text(phase.seconds));
+                       trained ? large_text(phase.tokens) : "-",
+                       trained ? seconds_text(phase.seconds) : "-");
   }
   if (out.empty()) {
     return out;
@@ -47,7 +50,7 @@ std::string phase_lines(const RunRecord& run) {
                                        "validation loss",
                                        "tokens",
                                        "time");
-  return "\nTraining\n" + head + out;
+  return "\nPhases\n" + head + out;
 }
 
 std::string growth_lines(const RunRecord& run) {
@@ -148,6 +151,52 @@ std::string restart_lines(const RunRecord& run) {
   return out.empty() ? out : "\nRestarts\n" + out;
 }
 
+// "1.19 MiB to 1.25 MiB", or one value where all ranks have the same; empty where a rank lacks it.
+std::string over_ranks(const nlohmann::json& ranks, const char* key, std::string (*text)(double)) {
+  double least = kNotANumber;
+  double most = kNotANumber;
+  for (const nlohmann::json& rank : ranks) {
+    const double value = number_or(rank, key, kNotANumber);
+    if (std::isnan(value)) {
+      return {};
+    }
+    least = std::fmin(least, value);
+    most = std::fmax(most, value);
+  }
+  return text(least) == text(most) ? text(most) : text(least) + " to " + text(most);
+}
+
+// What one rank holds and does: far less than the whole, or the model is not divided.
+std::string rank_lines(const RunRecord& run) {
+  if (!run.ranks.is_array() || run.ranks.empty()) {
+    return {};
+  }
+
+  struct Quantity {
+    const char* key;
+    const char* name;
+    std::string (*text)(double);
+  };
+
+  constexpr Quantity kQuantities[] = {{"parameter_bytes", "parameters", bytes_text},
+                                      {"optimizer_bytes", "optimizer", bytes_text},
+                                      {"activation_bytes", "activations", bytes_text},
+                                      {"product_flops", "product FLOPs", large_text},
+                                      {"bytes_sent", "sent", bytes_text}};
+  std::string out;
+  for (const Quantity& q : kQuantities) {
+    const std::string range = over_ranks(run.ranks, q.key, q.text);
+    if (!range.empty()) {
+      out += fmt::format("  {:14} {}\n", q.name, range);
+    }
+  }
+  return out.empty() ? out
+                     : fmt::format("\nEach of {} rank{}\n{}",
+                                   run.ranks.size(),
+                                   run.ranks.size() == 1 ? "" : "s",
+                                   out);
+}
+
 }  // namespace
 
 std::string make_summary(const std::filesystem::path& folder) {
@@ -157,6 +206,7 @@ std::string make_summary(const std::filesystem::path& folder) {
   out += growth_lines(run);
   out += accuracy_lines(run);
   out += restart_lines(run);
+  out += rank_lines(run);
   out += "\n";
   if (std::filesystem::exists(folder / "report.html")) {
     out += fmt::format("Report:       {}\n", (folder / "report.html").string());

@@ -103,6 +103,8 @@ void write_campaign(const std::filesystem::path& run,
                  {"validation_tokens", 999}});
   events.write("phase_finished",
                {{"phase", "pretrain"}, {"kind", "pretrain"}, {"step", 60}, {"seconds", 30.0}});
+  events.write("started",
+               {{"step", 0}, {"checkpoint", ""}, {"lines_cut", 0}, {"to_layout", "2x2x1x2"}});
   events.write("phase_started", {{"phase", "deeper"}, {"kind", "grow"}, {"step", 60}});
   const Fields growth{
       {"phase", "deeper"},
@@ -145,7 +147,8 @@ void write_campaign(const std::filesystem::path& run,
         .stage = 1,
         .actions = {{"receive_activation", 0, 0, 4000}, {"backward_input", 0, 4000, 8000}}}});
   write_ranks(run,
-              {{{"rank", 0}, {"host", "a"}, {"parameter_bytes", 2048}, {"product_flops", 1.5e9}}});
+              {{{"rank", 0}, {"host", "a"}, {"parameter_bytes", 2048}, {"bytes_sent", 1024}},
+               {{"rank", 1}, {"host", "a"}, {"parameter_bytes", 3072}, {"bytes_sent", 1024}}});
   write_file_atomically(run / "config.yaml", "run: {name: \"<quick & dirty>\"}\n");
   std::filesystem::create_directory(run / "checkpoints");
   std::filesystem::create_symlink("step-00000180", run / "checkpoints" / "latest");
@@ -177,6 +180,11 @@ TEST(Report, IsOneWellFormedPageWithAllParts) {
   EXPECT_THAT(page, HasSubstr("backward_input of micro-batch 0: 4.00 ms"));
   EXPECT_THAT(page, HasSubstr("+1.40 points"));
   EXPECT_THAT(page, HasSubstr("2x2x1x2"));
+  EXPECT_THAT(page,
+              HasSubstr("<td class=\"wrap\"><span class=\"key\">to layout</span> 2x2x1x2</td>"))
+      << "fields that say nothing are left out";
+  EXPECT_THAT(page, HasSubstr("<h3>Messages</h3>"));
+  EXPECT_THAT(page, HasSubstr("3.00 KiB"));
   for (const char* outside : {"http:", "https:", "src=", "<script", "<link", "@import", "url("}) {
     EXPECT_THAT(page, Not(HasSubstr(outside))) << "not self-contained";
   }
@@ -207,8 +215,26 @@ TEST(Summary, TellsTheCampaignFromItsFiles) {
       HasSubstr("intents-control: accuracy 69.80 % on 400 held-out examples (supervised control)"));
   EXPECT_THAT(text, HasSubstr("semi-supervised training is ahead by 1.40 points"));
   EXPECT_THAT(text, HasSubstr("layout 2x2x1x2 -> 1x4x1x2"));
+  EXPECT_THAT(text, HasSubstr("Each of 2 ranks\n  parameters     2.00 KiB to 3.00 KiB\n"));
+  EXPECT_THAT(text, HasSubstr("  sent           1.00 KiB\n"));
   EXPECT_THAT(text, HasSubstr("report.html"));
   EXPECT_THAT(text, HasSubstr("(latest: step-00000180)"));
+}
+
+// An evaluation has no updates, and one value that is no way from somewhere to somewhere.
+TEST(Summary, ShowsAnEvaluationOnce) {
+  const TemporaryFolder run;
+  MetricsWriter metrics(run.path(), 1);
+  metrics.write(
+      {{"phase", "held_out"}, {"kind", "evaluate"}, {"step", 7}, {"validation_loss", 1.5}});
+
+  const std::string text = make_summary(run.path());
+
+  EXPECT_THAT(text, HasSubstr("held_out"));
+  EXPECT_THAT(text, HasSubstr("1.5000"));
+  EXPECT_THAT(text, Not(HasSubstr("1.5000 ->")));
+  EXPECT_THAT(make_report(run.path()), HasSubstr("<b>1.5000</b>"));
+  EXPECT_THAT(make_report(run.path()), Not(HasSubstr("1.5000 →")));
 }
 
 TEST(Summary, NamesTheControlWhenItWinsAndSaysEqualWhenNobodyDoes) {
