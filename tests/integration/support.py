@@ -88,7 +88,7 @@ class Process:
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            self.kill()
+            kill_session(self.process.pid)
             self.out.seek(0), self.err.seek(0)
             raise AssertionError(f"hangs after {timeout} s\n{Ended(-9, self.out.read(), self.err.read())}") from None
         kill_session(self.process.pid)
@@ -101,6 +101,7 @@ class Process:
         """SIGKILL to launcher and ranks at once."""
         kill_session(self.process.pid)
         self.process.wait()
+        self.out.close(), self.err.close()
 
     def is_alive(self):
         return self.process.poll() is None
