@@ -69,6 +69,9 @@ void FaultInjection::add(const std::string& text) {
     }
     at = end + 1;
   }
+  if (fault.point.empty()) {  // it would never fire, and a test of it would pass for nothing
+    throw Error(Code::usage, "--inject " + text + ": no point; expected KIND:point=P[,rank=R][,step=S][,count=N][,after=N]");
+  }
   faults_.push_back(fault);
 }
 
