@@ -1,4 +1,5 @@
-// app/command_checkpoint.cpp — `inspect`, `compare`, `verify`: what a checkpoint holds, and whether it is whole.
+// app/command_checkpoint.cpp — `inspect`, `compare`, `verify`: what a checkpoint holds, and whether
+// it is whole.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/read.hpp"
+#include "comm/collectively.hpp"
 
 namespace cambium::app {
 namespace {
@@ -26,6 +28,16 @@ checkpoint::Checkpoint open(const std::string& path) {
   return checkpoint::open_checkpoint(path);
 }
 
+// What rank 0 does alone, all ranks end with together.
+template <typename F>
+void on_rank_0(Context& context, const char* what, F&& work) {
+  comm::collectively(context.world->group(), what, [&] {
+    if (context.world->rank() == 0) {
+      work();
+    }
+  });
+}
+
 }  // namespace
 
 void add_inspect(CLI::App& app, Context& context) {
@@ -35,60 +47,61 @@ void add_inspect(CLI::App& app, Context& context) {
   command->add_option("checkpoint", *path, "checkpoint folder or run directory")->required();
   command->add_flag("--json", *json, "as JSON");
   command->callback([&context, path, json] {
-    if (context.world->rank() == 0) {
+    on_rank_0(context, "inspect", [&] {
       const checkpoint::Checkpoint c = open(*path);
       fmt::print("{}\n", *json ? checkpoint::inspect_json(c).dump(2) : checkpoint::inspect_text(c));
-    }
+    });
   });
 }
 
 void add_compare(CLI::App& app, Context& context) {
-  auto paths = std::make_shared<std::pair<std::string, std::string>>();  // outlives this function, with the callback
-  CLI::App* command = app.add_subcommand("compare", "compare the bits of two checkpoints; exit 1 when they differ");
+  auto paths = std::make_shared<std::pair<std::string, std::string>>();  // outlives this function,
+                                                                         // with the callback
+  CLI::App* command =
+      app.add_subcommand("compare", "compare the bits of two checkpoints; exit 1 when they differ");
   command->add_option("a", paths->first, "checkpoint folder or run directory")->required();
   command->add_option("b", paths->second, "checkpoint folder or run directory")->required();
   command->callback([&context, paths] {
-    if (context.world->rank() != 0) {
-      return;
-    }
-    const checkpoint::Comparison c = checkpoint::compare(open(paths->first), open(paths->second));
-    if (c.equal()) {
-      fmt::print("equal: {} arrays, {} elements\n", c.arrays_compared, c.elements_compared);
-      return;
-    }
-    constexpr std::size_t kShown = 20;
-    for (std::size_t i = 0; i < std::min(kShown, c.differences.size()); ++i) {
-      fmt::print("{}\n", c.differences[i]);
-    }
-    fmt::print("{} differences; {} of {} arrays, {} of {} elements differ\n",
-               c.differences.size(),
-               c.arrays_differing,
-               c.arrays_compared,
-               c.elements_differing,
-               c.elements_compared);
-    context.exit_code = 1;
+    on_rank_0(context, "compare", [&] {
+      const checkpoint::Comparison c = checkpoint::compare(open(paths->first), open(paths->second));
+      if (c.equal()) {
+        fmt::print("equal: {} arrays, {} elements\n", c.arrays_compared, c.elements_compared);
+        return;
+      }
+      constexpr std::size_t kShown = 20;
+      for (std::size_t i = 0; i < std::min(kShown, c.differences.size()); ++i) {
+        fmt::print("{}\n", c.differences[i]);
+      }
+      fmt::print("{} differences; {} of {} arrays, {} of {} elements differ\n",
+                 c.differences.size(),
+                 c.arrays_differing,
+                 c.arrays_compared,
+                 c.elements_differing,
+                 c.elements_compared);
+      context.exit_code = 1;
+    });
   });
 }
 
 void add_verify(CLI::App& app, Context& context) {
   auto path = std::make_shared<std::string>();  // outlives this function, with the callback
-  CLI::App* command = app.add_subcommand("verify", "check every file of a checkpoint against its checksum");
+  CLI::App* command =
+      app.add_subcommand("verify", "check every file of a checkpoint against its checksum");
   command->add_option("checkpoint", *path, "checkpoint folder or run directory")->required();
   command->callback([&context, path] {
-    if (context.world->rank() != 0) {
-      return;
-    }
-    const checkpoint::Checkpoint c = open(*path);
-    const std::vector<std::string> damaged = checkpoint::verify(c);
-    if (damaged.empty()) {
-      fmt::print("whole: {} ({} files)\n", c.path.string(), c.manifest.files.size());
-      return;
-    }
-    std::string text = damaged.front();
-    for (std::size_t i = 1; i < damaged.size(); ++i) {
-      text += "; " + damaged[i];
-    }
-    throw Error(Code::bad_input, text);
+    on_rank_0(context, "verify", [&] {
+      const checkpoint::Checkpoint c = open(*path);
+      const std::vector<std::string> damaged = checkpoint::verify(c);
+      if (damaged.empty()) {
+        fmt::print("whole: {} ({} files)\n", c.path.string(), c.manifest.files.size());
+        return;
+      }
+      std::string text = damaged.front();
+      for (std::size_t i = 1; i < damaged.size(); ++i) {
+        text += "; " + damaged[i];
+      }
+      throw Error(Code::bad_input, text);
+    });
   });
 }
 

@@ -1,9 +1,11 @@
-// app/command_report.cpp — `cambium report RUN`: one self-contained HTML page, and the summary on the terminal.
+// app/command_report.cpp — `cambium report RUN`: one self-contained HTML page, and the summary on
+// the terminal.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
 #include "app/commands.hpp"
 #include "base/file.hpp"
+#include "comm/collectively.hpp"
 #include "metrics/report.hpp"
 
 namespace cambium::app {
@@ -15,13 +17,16 @@ void add_report(CLI::App& app, Context& context) {
   command->add_option("run", *run, "run directory")->required();
   command->add_option("--output", *output, "write the page here instead");
   command->callback([&context, run, output] {
-    if (context.world->rank() != 0) {
-      return;
-    }
-    const std::filesystem::path page =
-        output->empty() ? std::filesystem::path(*run) / "report.html" : std::filesystem::path(*output);
-    write_file_atomically(page, metrics::make_report(*run));
-    fmt::print("{}\n", metrics::make_summary(*run));
+    comm::collectively(context.world->group(), "report", [&] {
+      if (context.world->rank() != 0) {
+        return;
+      }
+      const std::filesystem::path page = output->empty()
+                                             ? std::filesystem::path(*run) / "report.html"
+                                             : std::filesystem::path(*output);
+      write_file_atomically(page, metrics::make_report(*run));
+      fmt::print("{}\n", metrics::make_summary(*run));
+    });
   });
 }
 

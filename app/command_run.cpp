@@ -3,6 +3,7 @@
 #include <map>
 
 #include "app/commands.hpp"
+#include "comm/collectively.hpp"
 #include "phases/campaign.hpp"
 
 namespace cambium::app {
@@ -42,9 +43,11 @@ void add_run(CLI::App& app, Context& context) {
       ->allow_extra_args(false);
   command->callback([&context, options] {
     phases::FaultInjection faults;
-    for (const std::string& text : options->faults) {
-      faults.add(text);
-    }
+    comm::collectively(context.world->group(), "command line", [&] {
+      for (const std::string& text : options->faults) {
+        faults.add(text);
+      }
+    });
     const phases::CampaignEnd end =
         phases::run_campaign(*context.world,
                              {.config = options->config,
