@@ -13,6 +13,19 @@
 namespace cambium::app {
 namespace {
 
+// "unknown command …" for a first word that is none; CLI11 would only say that one is required.
+std::string wrong_command(const CLI::App& app, int argc, char** argv) {
+  const std::string word = argc > 1 && argv[1][0] != 0 ? argv[1] : "-";
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == word) {
+      return {};
+    }
+    names += " " + command->get_name();
+  }
+  return word.front() == '-' ? std::string() : fmt::format("unknown command \"{}\", expected one of{}", word, names);
+}
+
 int run(comm::World& world, int argc, char** argv, Context& context) {
   CLI::App app{"Cambium: trains a transformer over many ranks, and lets it grow while it trains, exactly."};
   app.set_version_flag("--version", version_text());
@@ -23,6 +36,12 @@ int run(comm::World& world, int argc, char** argv, Context& context) {
   add_compare(app, context);
   add_verify(app, context);
   add_report(app, context);
+  if (const std::string wrong = wrong_command(app, argc, argv); !wrong.empty()) {
+    if (world.rank() == 0) {
+      fmt::print(stderr, "cambium: {}\n", wrong);
+    }
+    return static_cast<int>(Code::usage);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

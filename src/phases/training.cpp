@@ -82,10 +82,10 @@ StepResult train_step(Session& session, engine::Engine& engine, const StepInput&
   engine::PassHooks hooks;
   hooks.classify = input.classify;
   hooks.beat = [&](const char* action) {
-    session.faults.pass("action");
     if (session.watchdog) {
       session.watchdog->beat(state.step, action);
     }
+    session.faults.pass("action");
   };
   std::vector<engine::TracedAction> trace;
   const bool is_traced = state.step == session.campaign.metrics.timeline_step;
