@@ -286,6 +286,7 @@ std::string growth_section(const RunRecord& run) {
 
 std::string accuracy_table(const RunRecord& run) {
   std::vector<std::vector<std::string>> rows;
+  bool has_precision = false;  // the hidden labels of unlabelled texts are known now and then only
   for (const PhaseRecord& phase : run.phases) {
     const Ends accuracy = ends_of(phase.of("accuracy"));
     if (std::isnan(accuracy.last)) {
@@ -294,6 +295,8 @@ std::string accuracy_table(const RunRecord& run) {
     const PhaseRecord* control =
         phase.kind == "mtssl" && !phase.is_control() ? run.control_of(phase) : nullptr;
     const double other = control == nullptr ? kNotANumber : ends_of(control->of("accuracy")).last;
+    const double precision = ends_of(phase.of("pseudo_label_precision")).last;
+    has_precision = has_precision || !std::isnan(precision);
     rows.push_back(
         {escape_html(phase.name),
          phase.is_control() ? "supervised control"
@@ -305,20 +308,26 @@ std::string accuracy_table(const RunRecord& run) {
          or_nothing(ends_of(phase.of("threshold")).last,
                     [](double v) { return fmt::format("{:.3f}", v); }),
          or_nothing(ends_of(phase.of("coverage")).last, percent_text),
-         or_nothing(ends_of(phase.of("pseudo_label_precision")).last, percent_text)});
+         or_nothing(precision, percent_text)});
   }
   if (rows.empty()) {
     return {};
   }
-  return table({{"phase", false},
-                {"what", false},
-                {"held-out accuracy"},
-                {"against its control"},
-                {"examples"},
-                {"last threshold"},
-                {"last coverage"},
-                {"last precision"}},
-               rows);
+  std::vector<Column> columns = {{"phase", false},
+                                 {"what", false},
+                                 {"held-out accuracy"},
+                                 {"against its control"},
+                                 {"examples"},
+                                 {"last threshold"},
+                                 {"last coverage"},
+                                 {"last precision"}};
+  if (!has_precision) {
+    columns.pop_back();
+    for (std::vector<std::string>& row : rows) {
+      row.pop_back();
+    }
+  }
+  return table(columns, rows);
 }
 
 std::string events_section(const RunRecord& run) {
