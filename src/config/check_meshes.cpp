@@ -62,6 +62,27 @@ void check_batch(const Campaign& c, std::size_t index, int data, Problems& probl
                                   other)});
 }
 
+// A learned threshold takes the labelled batch in two halves, inner and meta, in turn: each is
+// whole micro-batches of every data shard.
+void check_halves(const Campaign& c, std::size_t index, int data, Problems& problems) {
+  const auto* phase = std::get_if<MtsslPhase>(&c.phases[index].settings);
+  const dim_t unit = c.parallel.micro_batch_size * data;
+  if (phase == nullptr || phase->threshold.kind != ThresholdKind::learned ||
+      phase->global_batch_size >= 2 * unit || phase->global_batch_size <= 0) {
+    return;
+  }
+  problems.push_back(
+      {phase_path(c, index) + ".global_batch_size",
+       fmt::format(
+           "{} labelled texts are one micro-batch a data shard, expected at least {} = 2 x "
+           "micro_batch_size {} x logical data {} for a learned threshold, whose halves alternate "
+           "as inner and meta batch",
+           phase->global_batch_size,
+           2 * unit,
+           c.parallel.micro_batch_size,
+           data)});
+}
+
 void check_physical(std::string_view axis, int physical, int logical, Problems& problems) {
   if (physical <= 0 || logical <= 0 || logical % physical == 0) {
     return;
@@ -134,6 +155,7 @@ void check_logical(const Campaign& campaign,
   }
   for (std::size_t i = 0; i < campaign.phases.size(); ++i) {
     check_batch(campaign, i, logical.data, problems);
+    check_halves(campaign, i, logical.data, problems);
   }
 }
 

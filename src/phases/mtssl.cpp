@@ -63,19 +63,6 @@ Layout lay_out(const config::MtsslPhase& phase, const State& state, Range shards
   return out;
 }
 
-void check_halves(const Session& session, const config::MtsslPhase& phase) {
-  const State& state = session.state;
-  const dim_t unit = state.contract.micro_batch_size * state.contract.logical.data;
-  if (phase.threshold.kind == ThresholdKind::learned && phase.global_batch_size < 2 * unit) {
-    throw Error(Code::usage,
-                fmt::format("phases.{}.global_batch_size: {} labelled texts are one micro-batch a data shard, expected at "
-                            "least {} for a learned threshold, whose halves alternate as inner and meta batch",
-                            session.phase().name,
-                            phase.global_batch_size,
-                            2 * unit));
-  }
-}
-
 // First entry: a fresh threshold, and the classifier where the labels are new.
 void begin_phase(Session& session, const config::MtsslPhase& phase, const data::LabelSet& labels) {
   State& state = session.state;
@@ -171,7 +158,6 @@ metrics::Fields describe(const StepResult& result, const MtsslStep& step, double
 PhaseEnd run_mtssl(Session& session) {
   const auto& phase = std::get<config::MtsslPhase>(session.phase().settings);
   State& state = session.state;
-  check_halves(session, phase);
   const data::MtsslData data = data::load_mtssl_data(phase, state.contract.seed);
   for (const std::string& w : data.warnings) {
     session.log.warn(w);

@@ -170,13 +170,32 @@ TEST(Campaign, GrowTargetsMustExistWhenTheirTurnComes) {
   EXPECT_THAT(refusal(grow("{insert_gated_residual: {after: layers.1.norm}}")),
               HasSubstr("expected embedding, layers.N.attention_norm, "));
   EXPECT_THAT(refusal(grow("{insert_gated_residual: {after: head}}")), HasSubstr("got head"));
-  for (const char* module : {"embedding", "layers.0.attention_norm", "layers.1.attention",
-                             "layers.0.mlp_norm", "layers.1.mlp", "layers.1", "norm"}) {
+  for (const char* module : {"embedding",
+                             "layers.0.attention_norm",
+                             "layers.1.attention",
+                             "layers.0.mlp_norm",
+                             "layers.1.mlp",
+                             "layers.1",
+                             "norm"}) {
     EXPECT_NO_THROW(parse(grow(std::string("{insert_gated_residual: {after: ") + module + "}}")));
   }
   EXPECT_THAT(refusal(grow("{insert_layers: {after: 2}}")),
               HasSubstr("expected -1 (the front) … 1"));
   EXPECT_THAT(refusal(grow("")), HasSubstr("at least one operation"));
+}
+
+// The inner and the meta half of a labelled batch are whole micro-batches of every data shard.
+TEST(Campaign, ALearnedThresholdNeedsTwoHalves) {
+  const auto mtssl = [](const std::string& more) {
+    return base_with("vocab_size: 256", "vocab_size: auto") +
+           "  - {name: m, kind: mtssl, steps: 1, labelled: a, validation: b, sequence_length: 8, " +
+           more + "}\n";
+  };
+  EXPECT_THAT(refusal(mtssl("global_batch_size: 2")),
+              HasSubstr("phases.m.global_batch_size: 2 labelled texts are one micro-batch a data "
+                        "shard, expected at least 4"));
+  EXPECT_NO_THROW(parse(mtssl("global_batch_size: 4")));
+  EXPECT_NO_THROW(parse(mtssl("global_batch_size: 2, threshold: {kind: fixed}")));
 }
 
 TEST(Campaign, PhasesNeedTheirOwnNamesAndAStartBeforeThem) {
