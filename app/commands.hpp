@@ -1,4 +1,5 @@
-// app/commands.hpp — one function per subcommand: adds it to the command line; its callback sets `exit_code`.
+// app/commands.hpp — one function per subcommand: adds it to the command line; its callback sets
+// `exit_code`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -23,11 +23,14 @@ std::string wrong_command(const CLI::App& app, int argc, char** argv) {
     }
     names += " " + command->get_name();
   }
-  return word.front() == '-' ? std::string() : fmt::format("unknown command \"{}\", expected one of{}", word, names);
+  return word.front() == '-'
+             ? std::string()
+             : fmt::format("unknown command \"{}\", expected one of{}", word, names);
 }
 
 int run(comm::World& world, int argc, char** argv, Context& context) {
-  CLI::App app{"Cambium: trains a transformer over many ranks, and lets it grow while it trains, exactly."};
+  CLI::App app{
+      "Cambium: trains a transformer over many ranks, and lets it grow while it trains, exactly."};
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   add_run(app, context);
@@ -57,11 +60,14 @@ int run(comm::World& world, int argc, char** argv, Context& context) {
 
 int guarded(int argc, char** argv) {
   metrics::open_missing_standard_files();
-  comm::World world(&argc, &argv);  // outside the try: an error must know whether its peers know it too
+  comm::World world(&argc,
+                    &argv);  // outside the try: an error must know whether its peers know it too
   Context context;
   context.world = &world;
   const auto lone = [&](Code code, const std::string& text) {
-    comm::raise_fault(context.attempt_folder, code, fmt::format("rank {} ({}): {}", world.rank(), world.host(), text));
+    comm::raise_fault(context.attempt_folder,
+                      code,
+                      fmt::format("rank {} ({}): {}", world.rank(), world.host(), text));
   };
   try {
     return run(world, argc, argv, context);
@@ -69,7 +75,8 @@ int guarded(int argc, char** argv) {
     world.set_agreed();
     if (world.rank() == 0) {
       // What all ranks have in common is told by rank 0; what one found alone is told of that one.
-      const std::string who = e.failed_rank() > 0 ? fmt::format("rank {}: ", e.failed_rank()) : std::string();
+      const std::string who =
+          e.failed_rank() > 0 ? fmt::format("rank {}: ", e.failed_rank()) : std::string();
       fmt::print(stderr, "cambium: {}{}\n", who, e.what());
     }
     return static_cast<int>(e.code());

@@ -49,7 +49,9 @@ std::string read_file(const std::filesystem::path& path) {
     fail(Code::bad_input, path, "cannot open");
   }
   std::string content;
+
   struct stat info {};
+
   if (::fstat(fd, &info) == 0 && info.st_size > 0) {
     content.reserve(static_cast<std::size_t>(info.st_size));
   }

@@ -1,4 +1,5 @@
-// base/hash.hpp — content hashes (xxh3, 64 bits) for agreement between ranks, checksums and cutoffs.
+// base/hash.hpp — content hashes (xxh3, 64 bits) for agreement between ranks, checksums and
+// cutoffs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

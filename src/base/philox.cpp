@@ -15,7 +15,8 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// ln(x) for x in (0, 1], by atanh series on the reduced mantissa: no libm, so the same bits everywhere.
+// ln(x) for x in (0, 1], by atanh series on the reduced mantissa: no libm, so the same bits
+// everywhere.
 double log_of(double x) {
   int exponent = 0;
   double m = std::frexp(x, &exponent);  // exact
@@ -36,7 +37,7 @@ double log_of(double x) {
 double cos_turn(double u) {
   const double q = u * 4;
   const int quadrant = static_cast<int>(q);
-  const double f = q - quadrant;              // [0, 1) of a quarter turn
+  const double f = q - quadrant;  // [0, 1) of a quarter turn
   const bool reflect = f > 0.5;
   const double t = (reflect ? 1 - f : f) * 1.5707963267948966;
   const double z = t * t;
@@ -51,10 +52,14 @@ double cos_turn(double u) {
   const double cf = reflect ? s : c;  // cos of f quarter turns
   const double sf = reflect ? c : s;
   switch (quadrant & 3) {
-    case 0: return cf;
-    case 1: return -sf;
-    case 2: return -cf;
-    default: return sf;
+    case 0:
+      return cf;
+    case 1:
+      return -sf;
+    case 2:
+      return -cf;
+    default:
+      return sf;
   }
 }
 

@@ -15,8 +15,17 @@ using Philox4 = std::array<std::uint32_t, 4>;
 // Ten rounds over a 128-bit counter under a 64-bit key.
 [[nodiscard]] Philox4 philox(Philox4 counter, std::uint64_t key);
 
-// What a number is for; part of the key, so that two uses never share a stream. Values are stored in runs: append only.
-enum class Purpose : std::uint32_t { init = 1, order = 2, augment = 3, dropout = 4, split = 5, probe = 6, label = 7 };
+// What a number is for; part of the key, so that two uses never share a stream. Values are stored
+// in runs: append only.
+enum class Purpose : std::uint32_t {
+  init = 1,
+  order = 2,
+  augment = 3,
+  dropout = 4,
+  split = 5,
+  probe = 6,
+  label = 7
+};
 
 // A stream of numbers named by (seed, purpose, a, b); element i of it is a pure function of i.
 class RandomStream {
@@ -26,7 +35,8 @@ class RandomStream {
   [[nodiscard]] std::uint64_t bits_at(std::uint64_t i) const;
   // [0, 1), 53 bits.
   [[nodiscard]] double uniform_at(std::uint64_t i) const;
-  // Standard normal by Box-Muller in fp64; equal on every machine with a correctly rounded sqrt (own log, cos).
+  // Standard normal by Box-Muller in fp64; equal on every machine with a correctly rounded sqrt
+  // (own log, cos).
   [[nodiscard]] double normal_at(std::uint64_t i) const;
   // [0, n) without modulo bias worth naming (64-bit multiply-shift).
   [[nodiscard]] std::uint64_t below_at(std::uint64_t i, std::uint64_t n) const;
@@ -36,8 +46,8 @@ class RandomStream {
   std::uint32_t high_;
 };
 
-// A permutation of [0, n), element i, without a table: a Feistel network over the next power of four, walked until it
-// lands inside. Keyed by (seed, epoch): the data order of design.md §3.
+// A permutation of [0, n), element i, without a table: a Feistel network over the next power of
+// four, walked until it lands inside. Keyed by (seed, epoch): the data order of design.md §3.
 class Permutation {
  public:
   Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch);

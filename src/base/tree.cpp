@@ -38,7 +38,9 @@ SumTree::SumTree(dim_t leaves) : leaves_(leaves) {
 
 std::vector<dim_t> SumTree::maximal_subtrees(Range held) const {
   std::vector<dim_t> found;
-  const auto inside = [&](const Node& n) { return held.begin <= n.leaves.begin && n.leaves.end <= held.end; };
+  const auto inside = [&](const Node& n) {
+    return held.begin <= n.leaves.begin && n.leaves.end <= held.end;
+  };
   for (dim_t i = 0; i <= root(); ++i) {
     if (inside(node(i)) && (node(i).parent < 0 || !inside(node(node(i).parent)))) {
       found.push_back(i);
@@ -64,7 +66,9 @@ LocalSum plan_local_sum(const SumTree& tree, Range held) {
     free_buffers.erase(lowest);
     return b;
   };
-  const auto is_end = [&](dim_t id) { return std::find(plan.nodes.begin(), plan.nodes.end(), id) != plan.nodes.end(); };
+  const auto is_end = [&](dim_t id) {
+    return std::find(plan.nodes.begin(), plan.nodes.end(), id) != plan.nodes.end();
+  };
   for (dim_t leaf = held.begin; leaf < held.end; ++leaf) {
     const dim_t buffer = take();
     plan.leaf_buffer.push_back(buffer);

@@ -26,7 +26,8 @@ struct Range {
   constexpr bool operator==(const Range&) const = default;
 };
 
-// Share i of n units cut over `parts`: floor(i*n/parts) … floor((i+1)*n/parts). Source: design.md §1.
+// Share i of n units cut over `parts`: floor(i*n/parts) … floor((i+1)*n/parts). Source: design.md
+// §1.
 [[nodiscard]] constexpr Range share(dim_t n, dim_t parts, dim_t i) {
   return {i * n / parts, (i + 1) * n / parts};
 }

@@ -46,10 +46,10 @@ void tree_reduce_scatter(Group& group,
                          device::Buffer& workspace,            // grown when too small, then kept
                          Reduction reduction);
 
-// The same with the whole total on every rank: reduce-scatter over share(elements), then all-gather.
-// Where the subtrees are so short that latency counts (8 KiB to all others together), every rank
-// gets them whole and adds for itself: the same bits, one exchange.
-// Collective over: group. result (1, elements) may alias nodes[0].
+// The same with the whole total on every rank: reduce-scatter over share(elements), then
+// all-gather. Where the subtrees are so short that latency counts (8 KiB to all others together),
+// every rank gets them whole and adds for itself: the same bits, one exchange. Collective over:
+// group. result (1, elements) may alias nodes[0].
 void tree_all_reduce(Group& group,
                      device::Stream& stream,
                      const ShardSum& sum,

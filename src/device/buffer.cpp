@@ -15,7 +15,8 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes, std::shared_ptr<std::size_t> account) : bytes_(bytes), account_(std::move(account)) {
+Buffer::Buffer(std::size_t bytes, std::shared_ptr<std::size_t> account)
+    : bytes_(bytes), account_(std::move(account)) {
   if (bytes == 0) {
     return;
   }
@@ -67,7 +68,8 @@ void Buffer::release() noexcept {
 }
 
 View Buffer::view(DType dtype, dim_t rows, dim_t cols, std::size_t offset) const {
-  CAMBIUM_CHECK(offset + static_cast<std::size_t>(rows * cols) * bytes_of(dtype) <= bytes_, "a view past its buffer");
+  CAMBIUM_CHECK(offset + static_cast<std::size_t>(rows * cols) * bytes_of(dtype) <= bytes_,
+                "a view past its buffer");
   return {static_cast<char*>(data_) + offset, rows, cols, cols, dtype};
 }
 
@@ -79,7 +81,8 @@ Buffer Arena::allocate(std::size_t bytes) {
   } catch (const std::bad_alloc&) {
     throw Error(Code::does_not_fit,
                 "arena " + name_ + ": cannot allocate " + std::to_string(bytes) + " bytes beside " +
-                    std::to_string(*live_) + " in use; use more ranks or a smaller micro_batch_size");
+                    std::to_string(*live_) +
+                    " in use; use more ranks or a smaller micro_batch_size");
   }
 }
 

@@ -15,7 +15,8 @@ namespace cambium::device {
 
 class Arena;
 
-// 64-byte aligned memory (huge pages where the kernel gives them), zeroed. Move-only; a move leaves the source empty.
+// 64-byte aligned memory (huge pages where the kernel gives them), zeroed. Move-only; a move leaves
+// the source empty.
 class Buffer {
  public:
   Buffer() = default;
@@ -42,14 +43,16 @@ class Buffer {
 
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
-  std::shared_ptr<std::size_t> account_;  // shared: a buffer may outlive its arena's owner during shutdown
+  std::shared_ptr<std::size_t>
+      account_;  // shared: a buffer may outlive its arena's owner during shutdown
 };
 
 // A named account: params, grads, optimizer, activations, scratch, communication.
 // Throws Error(does_not_fit) when the machine refuses.
 class Arena {
  public:
-  explicit Arena(std::string name) : name_(std::move(name)), live_(std::make_shared<std::size_t>(0)) {}
+  explicit Arena(std::string name)
+      : name_(std::move(name)), live_(std::make_shared<std::size_t>(0)) {}
 
   [[nodiscard]] Buffer allocate(std::size_t bytes);
 

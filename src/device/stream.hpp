@@ -21,7 +21,8 @@ struct Counters {
   std::int64_t attention_flops = 0;
 };
 
-// Kernels of one Stream run in the order of their calls. On `reference` and `cpu` a call has finished when it returns.
+// Kernels of one Stream run in the order of their calls. On `reference` and `cpu` a call has
+// finished when it returns.
 class Stream {
  public:
   Stream(Backend backend, int threads)
@@ -49,7 +50,8 @@ class Stream {
     profile_ = profile;
   }
 
-  // Scratch of at least `bytes`, 64-byte aligned, one block per thread; grows at most in the first step, then is reused.
+  // Scratch of at least `bytes`, 64-byte aligned, one block per thread; grows at most in the first
+  // step, then is reused.
   [[nodiscard]] void* scratch(int thread, std::size_t bytes);
 
  private:

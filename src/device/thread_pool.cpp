@@ -69,7 +69,8 @@ void ThreadPool::run_erased(Call call, void* context) {
 void ThreadPool::serve(int thread) {
   std::uint64_t seen = 0;
   for (;;) {
-    for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin) {
+    for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen;
+         ++spin) {
       pause();
     }
     if (generation_.load(std::memory_order_acquire) == seen) {

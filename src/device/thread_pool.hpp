@@ -27,7 +27,8 @@ class ThreadPool {
     return static_cast<int>(workers_.size()) + 1;
   }
 
-  // Runs work(t) for t = 0 … size()-1 and waits for all. The first exception of a thread is rethrown here.
+  // Runs work(t) for t = 0 … size()-1 and waits for all. The first exception of a thread is
+  // rethrown here.
   template <typename F>
   void run(F&& work) {
     if (workers_.empty()) {
@@ -35,7 +36,8 @@ class ThreadPool {
       return;
     }
     using Callable = std::remove_reference_t<F>;
-    run_erased([](void* context, int t) { (*static_cast<Callable*>(context))(t); }, const_cast<void*>(static_cast<const void*>(&work)));
+    run_erased([](void* context, int t) { (*static_cast<Callable*>(context))(t); },
+               const_cast<void*>(static_cast<const void*>(&work)));
   }
 
   // Splits [0, n) by share(): thread t runs work(t, range) when its range is not empty.

@@ -13,10 +13,13 @@ enum class DType : std::uint8_t { f32, f64, bf16, i32 };
 
 [[nodiscard]] constexpr std::size_t bytes_of(DType t) {
   switch (t) {
-    case DType::f64: return 8;
-    case DType::bf16: return 2;
+    case DType::f64:
+      return 8;
+    case DType::bf16:
+      return 2;
     case DType::f32:
-    case DType::i32: return 4;
+    case DType::i32:
+      return 4;
   }
   return 0;
 }

@@ -52,7 +52,8 @@ Engine::Engine(const model::Spec& spec,
 }
 
 View Engine::edge(device::Buffer& buffer) const {
-  return buffer.view(shape_.tensor.dtype, model_.context.stream_rows().size(), shape_.tensor.hidden);
+  return buffer.view(
+      shape_.tensor.dtype, model_.context.stream_rows().size(), shape_.tensor.hidden);
 }
 
 void Engine::prepare(std::span<const MicroBatch> batches) {
@@ -91,7 +92,9 @@ void Engine::prepare(std::span<const MicroBatch> batches) {
 
 std::vector<double> Engine::run(std::span<const MicroBatch> batches, const PassHooks& hooks) {
   prepare(batches);
-  if (std::any_of(batches.begin(), batches.end(), [](const MicroBatch& b) { return b.mode == layers::Mode::train; })) {
+  if (std::any_of(batches.begin(), batches.end(), [](const MicroBatch& b) {
+        return b.mode == layers::Mode::train;
+      })) {
     sync_.begin_step();
   }
   const auto start = std::chrono::steady_clock::now();
@@ -129,11 +132,14 @@ void Engine::post_receive(const Action& action) {
   } else if (action.kind == ActionKind::receive_gradient) {
     const int i = static_cast<int>(gradients_posted_++ % 2);
     const View to = edge(gradient_in_[i]);
-    gradient_receives_[i] = pipeline.receive(to.data, bytes_of(to), pipeline.rank() + 1, kGradientTag);
+    gradient_receives_[i] =
+        pipeline.receive(to.data, bytes_of(to), pipeline.rank() + 1, kGradientTag);
   }
 }
 
-void Engine::run_action(const Action& action, std::span<const MicroBatch> batches, const PassHooks& hooks) {
+void Engine::run_action(const Action& action,
+                        std::span<const MicroBatch> batches,
+                        const PassHooks& hooks) {
   comm::Group& pipeline = *groups_.pipeline;
   const auto m = static_cast<std::size_t>(action.micro_batch);
   const MicroBatch& batch = batches[m];
@@ -155,7 +161,8 @@ void Engine::run_action(const Action& action, std::span<const MicroBatch> batche
       send = pipeline.send(out.data, bytes_of(out), pipeline.rank() + 1, kActivationTag);
       const int input = input_of_[m];
       if (input >= 0 && out.data == edge(inputs_[static_cast<std::size_t>(input)]).data) {
-        send.wait();  // a stage of closed layers passes its input on: the buffer must not be received into before it left
+        send.wait();  // a stage of closed layers passes its input on: the buffer must not be
+                      // received into before it left
       }
       return;
     }
@@ -212,8 +219,8 @@ void Engine::forward(const Action& action, const MicroBatch& batch, const PassHo
   }
 }
 
-// The head writes gradients. Of a train micro-batch it therefore runs with the backward: a schedule may run forwards of
-// the next data shard before this one's gradients are closed.
+// The head writes gradients. Of a train micro-batch it therefore runs with the backward: a schedule
+// may run forwards of the next data shard before this one's gradients are closed.
 void Engine::run_head(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {
   Slot& slot = slots_[static_cast<std::size_t>(action.slot)];
   const View h = model_.norm->forward(slot.output, *slot.norm, batch.mode);
@@ -236,7 +243,8 @@ std::vector<double> Engine::sum_over_data(std::span<const double> leaves, dim_t 
   std::vector<double> total(static_cast<std::size_t>(width), 0.0);
   comm::Group& pipeline = *groups_.pipeline;
   if (is_last_stage()) {
-    const comm::ShardSum sum(store_.partition().logical.data, groups_.data->size(), groups_.data->rank());
+    const comm::ShardSum sum(
+        store_.partition().logical.data, groups_.data->size(), groups_.data->rank());
     total = comm::tree_sum_scalars(*groups_.data, sum, leaves, width);
   }
   pipeline.broadcast(total.data(), total.size() * sizeof(double), pipeline.size() - 1);

@@ -33,8 +33,9 @@ struct TracedAction {
 // Hooks of a pass; all may be empty.
 struct PassHooks {
   ClassifyTask* classify = nullptr;
-  layers::LanguageModelHead::LogitsProbe logits;  // forward-only language-model micro-batches on the last stage
-  std::function<void(const char* action)> beat;   // before each action: the watchdog's heartbeat
+  layers::LanguageModelHead::LogitsProbe
+      logits;  // forward-only language-model micro-batches on the last stage
+  std::function<void(const char* action)> beat;  // before each action: the watchdog's heartbeat
   std::vector<TracedAction>* trace = nullptr;
 };
 
@@ -46,13 +47,14 @@ class Engine {
          comm::MeshGroups& groups,
          const EngineShape& shape);
 
-  // Runs the micro-batches (this rank's data shards ascending). Returns the sum of losses of language-model micro-batches
-  // by local data shard on the last stage; zeros elsewhere. Gradients of train micro-batches are ready for reduce().
-  // Collective over: tensor, pipeline.
+  // Runs the micro-batches (this rank's data shards ascending). Returns the sum of losses of
+  // language-model micro-batches by local data shard on the last stage; zeros elsewhere. Gradients
+  // of train micro-batches are ready for reduce(). Collective over: tensor, pipeline.
   std::vector<double> run(std::span<const MicroBatch> batches, const PassHooks& hooks);
 
-  // The tree over logical data shards of the last stage's per-shard values (local shards × width, shard-major), known to
-  // every rank of the pipeline afterwards. Collective over: data (last stage), pipeline.
+  // The tree over logical data shards of the last stage's per-shard values (local shards × width,
+  // shard-major), known to every rank of the pipeline afterwards. Collective over: data (last
+  // stage), pipeline.
   [[nodiscard]] std::vector<double> sum_over_data(std::span<const double> leaves, dim_t width);
 
   [[nodiscard]] StageModel& model() {
@@ -78,7 +80,9 @@ class Engine {
  private:
   void prepare(std::span<const MicroBatch> batches);
   void post_receive(const schedule::Action& action);
-  void run_action(const schedule::Action& action, std::span<const MicroBatch> batches, const PassHooks& hooks);
+  void run_action(const schedule::Action& action,
+                  std::span<const MicroBatch> batches,
+                  const PassHooks& hooks);
   void forward(const schedule::Action& action, const MicroBatch& batch, const PassHooks& hooks);
   void run_head(const schedule::Action& action, const MicroBatch& batch, const PassHooks& hooks);
   [[nodiscard]] device::View edge(device::Buffer& buffer) const;
@@ -100,7 +104,7 @@ class Engine {
   device::Buffer gradient_out_[2];
   comm::Request gradient_receives_[2];
   comm::Request gradient_sends_[2];
-  std::vector<int> input_of_;      // by micro-batch
+  std::vector<int> input_of_;           // by micro-batch
   std::vector<char> is_last_of_shard_;  // by micro-batch: its backward_weight ends a data shard
   dim_t gradients_posted_ = 0;
   dim_t gradients_taken_ = 0;

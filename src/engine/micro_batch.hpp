@@ -1,5 +1,6 @@
-// engine/micro_batch.hpp — what one pass through the pipeline works on. Typed: a forward-only micro-batch (a teacher's view,
-// validation, a probe) takes part in the schedule and leaves nothing behind.
+// engine/micro_batch.hpp — what one pass through the pipeline works on. Typed: a forward-only
+// micro-batch (a teacher's view, validation, a probe) takes part in the schedule and leaves nothing
+// behind.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +30,8 @@ class ClassifyTask {
  public:
   virtual ~ClassifyTask() = default;
 
-  // h (T*B, D) of micro-batch `index`. In train mode dh (stream rows) must get the gradient. Collective over: tensor.
+  // h (T*B, D) of micro-batch `index`. In train mode dh (stream rows) must get the gradient.
+  // Collective over: tensor.
   virtual void run(std::size_t index, const MicroBatch& batch, device::View h, device::View dh) = 0;
 };
 

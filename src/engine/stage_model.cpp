@@ -12,7 +12,8 @@ StageModel::StageModel(const model::Spec& spec,
                        device::Stream& stream,
                        comm::Group& tensor,
                        const layers::TensorShape& shape)
-    : context(stream, tensor, shape, store.arenas().activations, store.arenas().communication), store_(store) {
+    : context(stream, tensor, shape, store.arenas().activations, store.arenas().communication),
+      store_(store) {
   device::Arena& activations = store.arenas().activations;
   const params::Partition& where = store.partition();
   if (where.is_first()) {
@@ -27,8 +28,12 @@ StageModel::StageModel(const model::Spec& spec,
     for (const auto& inserted : l.inserted) {
       blocks.push_back(make_blocks(inserted));
     }
-    layers.emplace_back(
-        l, *store.find(l.uid), std::move(blocks), rope_table(l.rope_theta, l.head_width), context, activations);
+    layers.emplace_back(l,
+                        *store.find(l.uid),
+                        std::move(blocks),
+                        rope_table(l.rope_theta, l.head_width),
+                        context,
+                        activations);
   }
   if (where.is_last()) {
     norm.emplace(spec.norm_eps,
@@ -45,7 +50,8 @@ StageModel::StageModel(const model::Spec& spec,
   }
 }
 
-std::vector<layers::GatedBlock> StageModel::make_blocks(const std::vector<model::InsertedBlock>& specs) {
+std::vector<layers::GatedBlock> StageModel::make_blocks(
+    const std::vector<model::InsertedBlock>& specs) {
   std::vector<layers::GatedBlock> blocks;
   for (const model::InsertedBlock& b : specs) {
     blocks.emplace_back(b, *store_.find(b.uid), context, store_.arenas().activations);

@@ -1,4 +1,5 @@
-// engine/stage_model.hpp — the layers of this rank's stage, built from the spec over the store's buckets.
+// engine/stage_model.hpp — the layers of this rank's stage, built from the spec over the store's
+// buckets.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,7 +42,8 @@ class StageModel {
 
   [[nodiscard]] Slot make_slot();
 
-  // x: this stage's input (stream rows), unused on the first stage. Returns the last layer's output (stream rows).
+  // x: this stage's input (stream rows), unused on the first stage. Returns the last layer's output
+  // (stream rows).
   device::View forward(device::View x, device::View ids, Slot& slot, layers::Mode mode);
 
   // Where the gradient of the stage's output must stand; not on the last stage, which has its own.

@@ -1,5 +1,6 @@
-// growth/operation.hpp — a growth operator is a function from spec to spec; it never sees a layer class or a rank.
-// Parameters that both specs name by uid keep bits, slots and step counts; new uids are drawn or zero by their spec.
+// growth/operation.hpp — a growth operator is a function from spec to spec; it never sees a layer
+// class or a rank. Parameters that both specs name by uid keep bits, slots and step counts; new
+// uids are drawn or zero by their spec.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +13,8 @@
 
 namespace cambium::growth {
 
-// methods.md §1.0. F2: every logit keeps its bits. F3: so does the first update of every kept parameter.
+// methods.md §1.0. F2: every logit keeps its bits. F3: so does the first update of every kept
+// parameter.
 enum class Claim { f0, f1, f2, f3 };
 
 [[nodiscard]] const char* name_of(Claim claim);
@@ -26,7 +28,8 @@ class Operation {
   // One line for people: "insert_layers: 2 layers behind layer 2".
   [[nodiscard]] virtual std::string describe() const = 0;
   [[nodiscard]] virtual Claim claim() const = 0;
-  // Edits `spec`; new entities are born at `step`. Throws Error(usage) naming the key when it does not apply.
+  // Edits `spec`; new entities are born at `step`. Throws Error(usage) naming the key when it does
+  // not apply.
   virtual void apply(model::Spec& spec, std::int64_t step) const = 0;
 };
 

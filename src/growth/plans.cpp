@@ -40,8 +40,8 @@ bool Plans::EntityShape::operator==(const EntityShape& other) const {
                     other.parameters.begin(),
                     other.parameters.end(),
                     [](const model::ParameterSpec& a, const model::ParameterSpec& b) {
-                      return a.uid == b.uid && a.rows == b.rows && a.cols == b.cols && a.cut == b.cut &&
-                             a.units == b.units;
+                      return a.uid == b.uid && a.rows == b.rows && a.cols == b.cols &&
+                             a.cut == b.cut && a.units == b.units;
                     });
 }
 
@@ -54,7 +54,8 @@ Plans::Plans(const model::Spec& spec, const PlanShape& shape)
   graph_.commit();
 }
 
-// A variable that is set counts as recomputed, though its value is what it was: an edit touches what it changes only.
+// A variable that is set counts as recomputed, though its value is what it was: an edit touches
+// what it changes only.
 template <typename T>
 void Plans::set_if_new(incremental::Var<T> variable, const T& value) {
   if (!(graph_.value(Node<T>(variable)) == value)) {
@@ -92,7 +93,9 @@ void Plans::set_variables(const model::Spec& spec, const PlanShape& shape) {
 Node<double> Plans::cost_of(std::uint64_t uid) {
   return graph_.memo("cost", uid, [&] {
     return graph_.map(
-        "cost " + std::to_string(uid), [](const EntityShape& e) { return e.cost; }, Node<EntityShape>(entities_.at(uid)));
+        "cost " + std::to_string(uid),
+        [](const EntityShape& e) { return e.cost; },
+        Node<EntityShape>(entities_.at(uid)));
   });
 }
 
@@ -104,21 +107,23 @@ Node<BufferPlan> Plans::buffers_of(std::uint64_t uid) {
           BufferPlan plan;
           dim_t elements = 0;
           for (const model::ParameterSpec& p : e.parameters) {
-            elements += p.cut == model::Cut::replicated ? p.elements() : largest_share(shape, [&](dim_t s) {
-              const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
-              return r.rows.size() * r.cols.size();
-            });
+            elements +=
+                p.cut == model::Cut::replicated ? p.elements() : largest_share(shape, [&](dim_t s) {
+                  const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
+                  return r.rows.size() * r.cols.size();
+                });
             if (!p.is_vector) {
               plan.panels += shape.element_bytes * largest_share(shape, [&](dim_t s) {
-                const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
-                return kernels::packed_elements(r.rows.size(), r.cols.size()) +
-                       kernels::packed_elements(r.cols.size(), r.rows.size());
-              });
+                               const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
+                               return kernels::packed_elements(r.rows.size(), r.cols.size()) +
+                                      kernels::packed_elements(r.cols.size(), r.rows.size());
+                             });
             }
           }
           plan.values = elements * shape.element_bytes;
           plan.gradients = plan.values;
-          plan.slots = 2 * (shape.is_sharded ? ceil_div(elements, shape.data_ranks) : elements) * shape.element_bytes;
+          plan.slots = 2 * (shape.is_sharded ? ceil_div(elements, shape.data_ranks) : elements) *
+                       shape.element_bytes;
           return plan;
         },
         Node<EntityShape>(entities_.at(uid)),
@@ -173,7 +178,8 @@ void Plans::make_nodes() {
         [order](const std::vector<const double*>& values) {
           std::vector<double> by_layer(1, 0.0);  // the last entry: what stands behind the layers
           for (const Place& p : order) {
-            by_layer.resize(std::max(by_layer.size(), static_cast<std::size_t>(std::max<dim_t>(p.layer, 0)) + 1));
+            by_layer.resize(std::max(by_layer.size(),
+                                     static_cast<std::size_t>(std::max<dim_t>(p.layer, 0)) + 1));
           }
           for (std::size_t i = 0; i < order.size(); ++i) {
             if (order[i].layer >= 0) {
@@ -208,26 +214,27 @@ void Plans::make_nodes() {
         },
         Node<Order>(order_),
         stages_));
-    memory_.push_back(graph_.bind(
-        "memory of stage " + std::to_string(s), stage_entities_.back(), [this](const std::vector<std::uint64_t>& uids) {
-          std::vector<Node<BufferPlan>> parts;
-          for (const std::uint64_t uid : uids) {
-            parts.push_back(buffers_of(uid));
-          }
-          return graph_.map_all(
-              "sum",
-              [](const std::vector<const BufferPlan*>& values) {
-                BufferPlan total;
-                for (const BufferPlan* v : values) {
-                  total.values += v->values;
-                  total.panels += v->panels;
-                  total.gradients += v->gradients;
-                  total.slots += v->slots;
-                }
-                return total;
-              },
-              parts);
-        }));
+    memory_.push_back(graph_.bind("memory of stage " + std::to_string(s),
+                                  stage_entities_.back(),
+                                  [this](const std::vector<std::uint64_t>& uids) {
+                                    std::vector<Node<BufferPlan>> parts;
+                                    for (const std::uint64_t uid : uids) {
+                                      parts.push_back(buffers_of(uid));
+                                    }
+                                    return graph_.map_all(
+                                        "sum",
+                                        [](const std::vector<const BufferPlan*>& values) {
+                                          BufferPlan total;
+                                          for (const BufferPlan* v : values) {
+                                            total.values += v->values;
+                                            total.panels += v->panels;
+                                            total.gradients += v->gradients;
+                                            total.slots += v->slots;
+                                          }
+                                          return total;
+                                        },
+                                        parts);
+                                  }));
     graph_.observe(memory_.back());
   }
   products_ = graph_.bind("products", Node<Order>(order_), [this](const Order& order) {

@@ -1,6 +1,7 @@
-// growth/plans.hpp — what a run derives from its spec, as a graph of pure values: a growth step recomputes only what lies
-// downstream of the edit. Effects (memory, moves) come after the vote, from the difference of old and new values.
-// Nodes are keyed by an entity's uid, never by a layer's index, so an inserted block leaves all others alone:
+// growth/plans.hpp — what a run derives from its spec, as a graph of pure values: a growth step
+// recomputes only what lies downstream of the edit. Effects (memory, moves) come after the vote,
+// from the difference of old and new values. Nodes are keyed by an entity's uid, never by a layer's
+// index, so an inserted block leaves all others alone:
 //
 //   entity[uid] (var) ─▶ buffers[uid] ─▶ memory[stage] ─┐
 //        │       ├─────▶ products[uid] ─▶ products      ├─▶ observed
@@ -67,7 +68,8 @@ class Plans {
   void rollback();
 
   [[nodiscard]] const model::StageMap& stages() const;
-  // Entities on stage s, in order of execution; the mirror of a tied table stands last on the last of several stages.
+  // Entities on stage s, in order of execution; the mirror of a tied table stands last on the last
+  // of several stages.
   [[nodiscard]] const std::vector<std::uint64_t>& entities_of(int stage) const;
   [[nodiscard]] BufferPlan memory_of(int stage) const;
   // Values and slots of the whole model on disk.
@@ -100,7 +102,8 @@ class Plans {
   struct Place {
     std::uint64_t uid = 0;
     dim_t layer = 0;
-    bool is_mirror = false;  // a tied table's work as the head; a copy of it where that is another stage
+    bool is_mirror =
+        false;  // a tied table's work as the head; a copy of it where that is another stage
 
     bool operator==(const Place&) const = default;
   };

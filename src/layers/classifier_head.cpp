@@ -86,8 +86,9 @@ ClassifierHead::Scores ClassifierHead::score(View h, const std::vector<dim_t>& r
                               .residual = {}});
   }
   if (context_.group.size() > 1) {
-    context_.group.all_gather(
-        blocks_[static_cast<std::size_t>(context_.shards().begin)].data, gather_bytes_, all_logits_.data);
+    context_.group.all_gather(blocks_[static_cast<std::size_t>(context_.shards().begin)].data,
+                              gather_bytes_,
+                              all_logits_.data);
   }
   Scores scores;
   std::fill_n(targets_.as<std::int32_t>(), context_.shape.batch, kernels::kIgnore);
@@ -185,9 +186,11 @@ void ClassifierHead::backward(const std::vector<View>& dlogits, View dh) {
                         dh_leaves_[static_cast<std::size_t>(step.to)],
                         dh_leaves_[static_cast<std::size_t>(step.from)]);
     }
-    kernels::product_backward_weight(
-        stream,
-        {.dy = dlogits[at], .x = selected_, .dw = bucket_.gradient(0, p), .accumulate = bucket_.touch(0, p)});
+    kernels::product_backward_weight(stream,
+                                     {.dy = dlogits[at],
+                                      .x = selected_,
+                                      .dw = bucket_.gradient(0, p),
+                                      .accumulate = bucket_.touch(0, p)});
   }
   const auto flat = [](View v) {
     v.cols = v.rows * v.cols;

@@ -10,7 +10,17 @@
 namespace cambium::layers {
 namespace {
 
-enum : dim_t { kNormA = 0, kQ = 1, kK = 2, kV = 3, kO = 4, kNormM = 5, kGate = 6, kUp = 7, kDown = 8 };
+enum : dim_t {
+  kNormA = 0,
+  kQ = 1,
+  kK = 2,
+  kV = 3,
+  kO = 4,
+  kNormM = 5,
+  kGate = 6,
+  kUp = 7,
+  kDown = 8
+};
 
 constexpr int kAttentionNorm = static_cast<int>(model::LayerModule::attention_norm);
 constexpr int kAttention = static_cast<int>(model::LayerModule::attention);
@@ -51,7 +61,8 @@ DecoderLayer::DecoderLayer(const model::LayerSpec& spec,
   }
   block_gradients_.resize(model::kLayerModules);
   for (int m = 0; m < model::kLayerModules; ++m) {
-    block_gradients_[static_cast<std::size_t>(m)].resize(blocks_[static_cast<std::size_t>(m)].size());
+    block_gradients_[static_cast<std::size_t>(m)].resize(
+        blocks_[static_cast<std::size_t>(m)].size());
     for (View& v : block_gradients_[static_cast<std::size_t>(m)]) {
       plan.add(v, stream_rows, d);
     }
@@ -129,11 +140,13 @@ void DecoderLayer::run_blocks_backward(int module, Saved& saved, View otherwise)
   auto& blocks = blocks_[static_cast<std::size_t>(module)];
   const auto& gradients = block_gradients_[static_cast<std::size_t>(module)];
   for (std::size_t j = blocks.size(); j-- > 0;) {
-    blocks[j].backward_input(gradients[j], saved.blocks[module][j], j > 0 ? gradients[j - 1] : otherwise);
+    blocks[j].backward_input(
+        gradients[j], saved.blocks[module][j], j > 0 ? gradients[j - 1] : otherwise);
   }
 }
 
-// Norm of the stream x into h's own rows (through the blocks behind the norm, if any), then all rows.
+// Norm of the stream x into h's own rows (through the blocks behind the norm, if any), then all
+// rows.
 void DecoderLayer::norm_forward(
     dim_t gain, View x, View inv_rms, View normed, View h, int module, Saved& saved, Mode mode) {
   const View own = h.slice_rows(context_.stream_rows());
@@ -154,14 +167,24 @@ void DecoderLayer::norm_forward(
 
 View DecoderLayer::attention_forward(View x, Saved& saved, Mode mode) {
   Stream& stream = context_.stream;
-  norm_forward(kNormA, x, saved.inv_rms_attention, saved.normed_attention, saved.h_attention, kAttentionNorm, saved, mode);
+  norm_forward(kNormA,
+               x,
+               saved.inv_rms_attention,
+               saved.normed_attention,
+               saved.h_attention,
+               kAttentionNorm,
+               saved,
+               mode);
   std::vector<kernels::Weight> o;
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const View h = saved.h_attention;
-    kernels::product_forward(stream, {.x = h, .w = part(kQ, i).weight, .y = saved.q[at], .residual = {}});
-    kernels::product_forward(stream, {.x = h, .w = part(kK, i).weight, .y = saved.k[at], .residual = {}});
-    kernels::product_forward(stream, {.x = h, .w = part(kV, i).weight, .y = saved.v[at], .residual = {}});
+    kernels::product_forward(stream,
+                             {.x = h, .w = part(kQ, i).weight, .y = saved.q[at], .residual = {}});
+    kernels::product_forward(stream,
+                             {.x = h, .w = part(kK, i).weight, .y = saved.k[at], .residual = {}});
+    kernels::product_forward(stream,
+                             {.x = h, .w = part(kV, i).weight, .y = saved.v[at], .residual = {}});
     for (const View& turned : {saved.q[at], saved.k[at]}) {
       kernels::rope(stream,
                     {.x = turned,
@@ -199,10 +222,12 @@ View DecoderLayer::mlp_forward(View x, Saved& saved, Mode mode) {
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     kernels::product_forward(
-        stream, {.x = saved.h_mlp, .w = part(kGate, i).weight, .y = saved.gate[at], .residual = {}});
-    kernels::product_forward(stream,
-                             {.x = saved.h_mlp, .w = part(kUp, i).weight, .y = saved.up[at], .residual = {}});
-    kernels::swiglu_forward(stream, {.gate = saved.gate[at], .up = saved.up[at], .y = saved.product[at]});
+        stream,
+        {.x = saved.h_mlp, .w = part(kGate, i).weight, .y = saved.gate[at], .residual = {}});
+    kernels::product_forward(
+        stream, {.x = saved.h_mlp, .w = part(kUp, i).weight, .y = saved.up[at], .residual = {}});
+    kernels::swiglu_forward(stream,
+                            {.gate = saved.gate[at], .up = saved.up[at], .y = saved.product[at]});
     down.push_back(part(kDown, i).weight);
   }
   if (is_closed(kDown)) {
@@ -271,14 +296,16 @@ void DecoderLayer::mlp_backward_input(Saved& saved, View dx) {
   }
   context_.sum_over_shards(block_incoming(kMlpNorm, dh_), {}, [&](dim_t i, View leaf) {
     const auto at = static_cast<std::size_t>(i);
-    kernels::product_backward_input(stream, {.dy = d_out_, .w = part(kDown, i).weight, .dx = d_product_[at]});
+    kernels::product_backward_input(
+        stream, {.dy = d_out_, .w = part(kDown, i).weight, .dx = d_product_[at]});
     kernels::swiglu_backward(stream,
                              {.dy = d_product_[at],
                               .gate = saved.gate[at],
                               .up = saved.up[at],
                               .dgate = saved.gate[at],
                               .dup = saved.up[at]});
-    kernels::product_backward_input(stream, {.dy = saved.gate[at], .w = part(kGate, i).weight, .dx = leaf});
+    kernels::product_backward_input(stream,
+                                    {.dy = saved.gate[at], .w = part(kGate, i).weight, .dx = leaf});
     kernels::product_backward_input(stream,
                                     {.dy = saved.up[at],
                                      .w = part(kUp, i).weight,
@@ -298,7 +325,8 @@ void DecoderLayer::attention_backward_input(Saved& saved, View dx) {
   }
   context_.sum_over_shards(block_incoming(kAttentionNorm, dh_), {}, [&](dim_t i, View leaf) {
     const auto at = static_cast<std::size_t>(i);
-    kernels::product_backward_input(stream, {.dy = d_mid_, .w = part(kO, i).weight, .dx = d_attention_[at]});
+    kernels::product_backward_input(
+        stream, {.dy = d_mid_, .w = part(kO, i).weight, .dx = d_attention_[at]});
     kernels::attention_backward(stream,
                                 {.q = saved.q[at],
                                  .k = saved.k[at],
@@ -343,7 +371,8 @@ void DecoderLayer::add_weight_gradient(dim_t k, dim_t i, View dy, View x) {
 void DecoderLayer::backward_weight(Saved& saved) {
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
-    // A closed projection learns from the first step; what stands before it has a zero gradient until then.
+    // A closed projection learns from the first step; what stands before it has a zero gradient
+    // until then.
     add_weight_gradient(kDown, i, d_out_, saved.product[at]);
     add_weight_gradient(kO, i, d_mid_, saved.attention[at]);
     if (is_mlp_live_) {

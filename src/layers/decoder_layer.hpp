@@ -1,8 +1,9 @@
 // layers/decoder_layer.hpp — the one decoder layer, built from its LayerSpec:
-// x1 = x + o(attention(rope(q, k), v)) of norm(x);  x2 = x1 + down(silu(gate) * up) of norm(x1); blocks where inserted.
-// Backward is two acts: backward_input is on the critical path; backward_weight adds weight gradients later, micro-batches
-// ascending. Norm gains and gates add their token sums in backward_input, which is ascending too.
-// Order: per logical tensor shard q, k, v (then gate, up) are one chain in the input gradient; shards by the tree.
+// x1 = x + o(attention(rope(q, k), v)) of norm(x);  x2 = x1 + down(silu(gate) * up) of norm(x1);
+// blocks where inserted. Backward is two acts: backward_input is on the critical path;
+// backward_weight adds weight gradients later, micro-batches ascending. Norm gains and gates add
+// their token sums in backward_input, which is ascending too. Order: per logical tensor shard q, k,
+// v (then gate, up) are one chain in the input gradient; shards by the tree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,10 +30,11 @@ class DecoderLayer {
   // What one micro-batch in flight keeps.
   struct Saved {
     Buffer memory;
-    View x;                                // stream rows; the producer's
-    View inv_rms_attention, inv_rms_mlp;   // (1, stream rows)
-    View normed_attention, normed_mlp;     // stream rows: a norm's output where a block follows it, else unused
-    View h_attention, h_mlp;               // (T*B, D): gathered inputs of the products
+    View x;                               // stream rows; the producer's
+    View inv_rms_attention, inv_rms_mlp;  // (1, stream rows)
+    View normed_attention,
+        normed_mlp;           // stream rows: a norm's output where a block follows it, else unused
+    View h_attention, h_mlp;  // (T*B, D): gathered inputs of the products
     std::vector<View> q, k, v, attention;  // per shard (T*B, heads*E/tp); q, k behind rope
     std::vector<View> lse;                 // per shard (B*heads/tp, T)
     View mid, out;                         // stream rows: behind attention, behind the mlp
@@ -56,8 +58,10 @@ class DecoderLayer {
   View mlp_forward(View x, Saved& saved, Mode mode);
   void attention_backward_input(Saved& saved, View dx);
   void mlp_backward_input(Saved& saved, View dx);
-  void norm_forward(dim_t gain, View x, View inv_rms, View normed, View h, int module, Saved& saved, Mode mode);
-  void norm_backward(dim_t gain, int module, Saved& saved, View x, View inv_rms, View residual, View dx);
+  void norm_forward(
+      dim_t gain, View x, View inv_rms, View normed, View h, int module, Saved& saved, Mode mode);
+  void norm_backward(
+      dim_t gain, int module, Saved& saved, View x, View inv_rms, View residual, View dx);
   void add_weight_gradient(dim_t k, dim_t i, View dy, View x);
   View run_blocks(int module, View x, Saved& saved, Mode mode);
   View block_incoming(int module, View otherwise) const;
@@ -71,8 +75,8 @@ class DecoderLayer {
   TensorContext& context_;
   std::vector<dim_t> heads_, kv_heads_;  // per shard
   Buffer gradients_;
-  View d_out_, d_mid_;                // (T*B, D), gathered: gradients behind the mlp and behind attention
-  View dh_;                           // stream rows: gradient of a norm's output
+  View d_out_, d_mid_;  // (T*B, D), gathered: gradients behind the mlp and behind attention
+  View dh_;             // stream rows: gradient of a norm's output
   std::vector<View> dq_, dk_, dv_, d_attention_, d_product_;
   std::vector<std::vector<View>> block_gradients_;  // [module][block]: incoming, stream rows
   bool is_attention_live_ = false;

@@ -12,7 +12,10 @@ EmbeddingLayer::EmbeddingLayer(Bucket& bucket,
                                std::vector<GatedBlock> blocks,
                                TensorContext& context,
                                Arena& activations)
-    : bucket_(bucket), blocks_(std::move(blocks)), context_(context), block_gradients_(blocks_.size()) {
+    : bucket_(bucket),
+      blocks_(std::move(blocks)),
+      context_(context),
+      block_gradients_(blocks_.size()) {
   MemoryPlan plan(context.shape.dtype);
   plan.add(d_full_, context.rows(), context.shape.hidden);
   for (View& v : block_gradients_) {
@@ -34,7 +37,8 @@ EmbeddingLayer::Saved EmbeddingLayer::make_saved(Arena& activations) const {
 
 View EmbeddingLayer::forward(View ids, Saved& saved, Mode mode) {
   const bool is_cut = context_.group.size() > 1;
-  if (is_cut) {  // rows that other ranks hold stay zero, so that "or" brings their bits in unchanged
+  if (is_cut) {  // rows that other ranks hold stay zero, so that "or" brings their bits in
+                 // unchanged
     kernels::fill_zero(context_.stream, saved.full);
   }
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
@@ -57,14 +61,16 @@ View EmbeddingLayer::forward(View ids, Saved& saved, Mode mode) {
 }
 
 View EmbeddingLayer::incoming() const {
-  return block_gradients_.empty() ? d_full_.slice_rows(context_.stream_rows()) : block_gradients_.back();
+  return block_gradients_.empty() ? d_full_.slice_rows(context_.stream_rows())
+                                  : block_gradients_.back();
 }
 
 void EmbeddingLayer::backward_input(Saved& saved) {
   for (std::size_t j = blocks_.size(); j-- > 0;) {
-    blocks_[j].backward_input(block_gradients_[j],
-                              saved.blocks[j],
-                              j > 0 ? block_gradients_[j - 1] : d_full_.slice_rows(context_.stream_rows()));
+    blocks_[j].backward_input(
+        block_gradients_[j],
+        saved.blocks[j],
+        j > 0 ? block_gradients_[j - 1] : d_full_.slice_rows(context_.stream_rows()));
   }
   context_.gather(d_full_);
 }
@@ -77,7 +83,8 @@ void EmbeddingLayer::backward_weight(View ids, Saved& saved) {
       kernels::fill_zero(context_.stream, gradient);
     }
     kernels::embedding_backward(
-        context_.stream, {.ids = ids, .dy = d_full_, .dtable = gradient, .first_row = p.rows.begin});
+        context_.stream,
+        {.ids = ids, .dy = d_full_, .dtable = gradient, .first_row = p.rows.begin});
   }
   for (std::size_t j = 0; j < blocks_.size(); ++j) {
     blocks_[j].backward_weight(saved.blocks[j]);

@@ -1,5 +1,6 @@
-// layers/embedding_layer.hpp — the vocabulary-parallel table at the first stage, and the blocks behind it.
-// Order: a looked-up row is copied, never summed, so its bits survive any layout; gradients are added rows ascending.
+// layers/embedding_layer.hpp — the vocabulary-parallel table at the first stage, and the blocks
+// behind it. Order: a looked-up row is copied, never summed, so its bits survive any layout;
+// gradients are added rows ascending.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,7 +13,10 @@ namespace cambium::layers {
 
 class EmbeddingLayer {
  public:
-  EmbeddingLayer(Bucket& bucket, std::vector<GatedBlock> blocks, TensorContext& context, Arena& activations);
+  EmbeddingLayer(Bucket& bucket,
+                 std::vector<GatedBlock> blocks,
+                 TensorContext& context,
+                 Arena& activations);
 
   struct Saved {
     Buffer memory;

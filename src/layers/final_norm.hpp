@@ -1,4 +1,5 @@
-// layers/final_norm.hpp — the norm before the head, the blocks behind it, and the gathered hidden states.
+// layers/final_norm.hpp — the norm before the head, the blocks behind it, and the gathered hidden
+// states.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -12,7 +12,10 @@ enum : dim_t { kNorm = 0, kA = 1, kB = 2, kGate = 3 };
 
 }  // namespace
 
-GatedBlock::GatedBlock(const model::InsertedBlock& spec, Bucket& bucket, TensorContext& context, Arena& activations)
+GatedBlock::GatedBlock(const model::InsertedBlock& spec,
+                       Bucket& bucket,
+                       TensorContext& context,
+                       Arena& activations)
     : spec_(spec), bucket_(bucket), context_(context) {
   const dim_t d = context.shape.hidden;
   dz_.resize(static_cast<std::size_t>(context.shards().size()));
@@ -72,7 +75,8 @@ View GatedBlock::forward(View x, Saved& saved, Mode mode) {
   std::vector<kernels::Weight> b;
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
-    kernels::product_forward(stream, {.x = saved.h, .w = part(kA, i).weight, .y = saved.z[at], .residual = {}});
+    kernels::product_forward(
+        stream, {.x = saved.h, .w = part(kA, i).weight, .y = saved.z[at], .residual = {}});
     kernels::silu_forward(stream, {.x = saved.z[at], .y = saved.s[at]});
     b.push_back(part(kB, i).weight);
   }
@@ -105,7 +109,8 @@ void GatedBlock::backward_input(View dy, Saved& saved, View dx) {
   Stream& stream = context_.stream;
   fold_gate_gradient(dy, saved);
   is_branch_live_ = !is_closed();
-  if (!is_branch_live_) {  // the branch has no part in the function yet: its gradients are zeros, dx is dy
+  if (!is_branch_live_) {  // the branch has no part in the function yet: its gradients are zeros,
+                           // dx is dy
     kernels::copy(stream, dy, dx);
     return;
   }
@@ -117,7 +122,8 @@ void GatedBlock::backward_input(View dy, Saved& saved, View dx) {
   context_.gather(dr_full_);
   context_.sum_over_shards(dh_, {}, [&](dim_t i, View leaf) {
     const auto at = static_cast<std::size_t>(i);
-    kernels::product_backward_input(stream, {.dy = dr_full_, .w = part(kB, i).weight, .dx = dz_[at]});
+    kernels::product_backward_input(stream,
+                                    {.dy = dr_full_, .w = part(kB, i).weight, .dx = dz_[at]});
     kernels::silu_backward(stream, {.dy = dz_[at], .x = saved.z[at], .dx = dz_[at]});
     kernels::product_backward_input(stream, {.dy = dz_[at], .w = part(kA, i).weight, .dx = leaf});
   });
@@ -149,12 +155,16 @@ void GatedBlock::backward_weight(Saved& saved) {
     const auto at = static_cast<std::size_t>(i);
     Part& a = part(kA, i);
     Part& b = part(kB, i);
-    kernels::product_backward_weight(
-        context_.stream,
-        {.dy = dr_full_, .x = saved.s[at], .dw = bucket_.gradient(0, b), .accumulate = bucket_.touch(0, b)});
-    kernels::product_backward_weight(
-        context_.stream,
-        {.dy = dz_[at], .x = saved.h, .dw = bucket_.gradient(0, a), .accumulate = bucket_.touch(0, a)});
+    kernels::product_backward_weight(context_.stream,
+                                     {.dy = dr_full_,
+                                      .x = saved.s[at],
+                                      .dw = bucket_.gradient(0, b),
+                                      .accumulate = bucket_.touch(0, b)});
+    kernels::product_backward_weight(context_.stream,
+                                     {.dy = dz_[at],
+                                      .x = saved.h,
+                                      .dw = bucket_.gradient(0, a),
+                                      .accumulate = bucket_.touch(0, a)});
   }
 }
 

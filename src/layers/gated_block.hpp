@@ -1,5 +1,6 @@
-// layers/gated_block.hpp — the inserted block: y = x + gate * B silu(A norm(x)), on the residual stream or a norm's output.
-// While closed (its gate was never updated) y is x, bit for bit: nothing is added, and in inference nothing is computed.
+// layers/gated_block.hpp — the inserted block: y = x + gate * B silu(A norm(x)), on the residual
+// stream or a norm's output. While closed (its gate was never updated) y is x, bit for bit: nothing
+// is added, and in inference nothing is computed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,17 +16,20 @@ enum class Mode { train, forward_only };
 
 class GatedBlock {
  public:
-  GatedBlock(const model::InsertedBlock& spec, Bucket& bucket, TensorContext& context, Arena& activations);
+  GatedBlock(const model::InsertedBlock& spec,
+             Bucket& bucket,
+             TensorContext& context,
+             Arena& activations);
 
   struct Saved {
     Buffer memory;
-    View x;                // stream rows; borrowed from the producer
-    View inv_rms;          // (1, stream rows)
-    View h;                // (T*B, D) normed
-    std::vector<View> z;   // per shard (T*B, W/tp), before the activation
-    std::vector<View> s;   // behind it
-    View r;                // stream rows: B s
-    View y;                // stream rows
+    View x;               // stream rows; borrowed from the producer
+    View inv_rms;         // (1, stream rows)
+    View h;               // (T*B, D) normed
+    std::vector<View> z;  // per shard (T*B, W/tp), before the activation
+    std::vector<View> s;  // behind it
+    View r;               // stream rows: B s
+    View y;               // stream rows
   };
 
   [[nodiscard]] Saved make_saved(Arena& activations) const;

@@ -9,11 +9,8 @@
 
 namespace cambium::layers {
 
-LanguageModelHead::LanguageModelHead(Bucket& table,
-                                     int lane,
-                                     TensorContext& context,
-                                     Arena& activations,
-                                     Arena& communication)
+LanguageModelHead::LanguageModelHead(
+    Bucket& table, int lane, TensorContext& context, Arena& activations, Arena& communication)
     : table_(table), lane_(lane), context_(context) {
   const auto n = static_cast<std::size_t>(context.shards().size());
   const dim_t chunk = std::min(kHeadChunk, context.rows());
@@ -21,7 +18,9 @@ LanguageModelHead::LanguageModelHead(Bucket& table,
   dh_leaves_.resize(n);
   MemoryPlan plan(context.shape.dtype);
   for (std::size_t i = 0; i < n; ++i) {
-    plan.add(logits_[i], chunk, table.part(0, context.shards().begin + static_cast<dim_t>(i)).rows.size());
+    plan.add(logits_[i],
+             chunk,
+             table.part(0, context.shards().begin + static_cast<dim_t>(i)).rows.size());
     plan.add(dh_leaves_[i], context.rows(), context.shape.hidden);
   }
   plan.add(maximum_, 1, chunk);
@@ -62,7 +61,8 @@ void LanguageModelHead::chunk_forward(Range rows, View h, View targets) {
   const View x = h.slice_rows(rows);
   const View t = targets.slice_cols(rows);
   const dim_t count = rows.size();
-  // The chunk's statistics stand densely, (3*shards, count), so that the tensor ranks' parts join into one matrix.
+  // The chunk's statistics stand densely, (3*shards, count), so that the tensor ranks' parts join
+  // into one matrix.
   View all = statistics_;
   all.cols = count;
   all.stride = count;
@@ -81,11 +81,13 @@ void LanguageModelHead::chunk_forward(Range rows, View h, View targets) {
   const dim_t element = static_cast<dim_t>(device::bytes_of(context_.shape.dtype));
   for (int r = 0; r < context_.group.size(); ++r) {
     const Range held = share(context_.shape.logical_tensor, context_.group.size(), r);
-    gather_bytes_[static_cast<std::size_t>(r)] = static_cast<std::size_t>(3 * held.size() * count * element);
+    gather_bytes_[static_cast<std::size_t>(r)] =
+        static_cast<std::size_t>(3 * held.size() * count * element);
   }
   if (context_.group.size() > 1) {
     const WorkScope scope(stream.profile(), Work::tensor_exchange);
-    context_.group.all_gather(all.slice_rows({3 * context_.shards().begin, 0}).data, gather_bytes_, all.data);
+    context_.group.all_gather(
+        all.slice_rows({3 * context_.shards().begin, 0}).data, gather_bytes_, all.data);
   }
   kernels::cross_entropy_combine(stream,
                                  {.statistics = all,
@@ -111,11 +113,13 @@ void LanguageModelHead::chunk_backward(Range rows, View h, View targets, double 
                                      .weight = {},
                                      .first_row = p.rows.begin,
                                      .scale = scale});
-    kernels::product_backward_input(stream,
-                                    {.dy = logits, .w = p.weight, .dx = dh_leaves_[at].slice_rows(rows)});
-    kernels::product_backward_weight(
-        stream,
-        {.dy = logits, .x = x, .dw = table_.gradient(lane_, p), .accumulate = table_.touch(lane_, p)});
+    kernels::product_backward_input(
+        stream, {.dy = logits, .w = p.weight, .dx = dh_leaves_[at].slice_rows(rows)});
+    kernels::product_backward_weight(stream,
+                                     {.dy = logits,
+                                      .x = x,
+                                      .dw = table_.gradient(lane_, p),
+                                      .accumulate = table_.touch(lane_, p)});
   }
 }
 
@@ -125,7 +129,8 @@ double LanguageModelHead::sum_losses() const {
     const Range rows = context_.slice_rows(s);
     double sum = 0;
     for (dim_t r = rows.begin; r < rows.end; ++r) {
-      sum += losses_.dtype == DType::f64 ? losses_.as<double>()[r] : static_cast<double>(losses_.as<float>()[r]);
+      sum += losses_.dtype == DType::f64 ? losses_.as<double>()[r]
+                                         : static_cast<double>(losses_.as<float>()[r]);
     }
     slices.push_back(sum);
   }

@@ -1,7 +1,7 @@
-// layers/language_model_head.hpp — head and loss as one op, by chunks of rows: logits, tree maximum and sum, dlogits, dh, dW.
-// Only dh is kept. Logits of all rows never exist at once.
-// Order: a row's statistics by shard, shards by the tree; dW rows ascending, one chain; the loss in fp64 per logical
-// shard's slice of the sequence ascending, slices by the tree (design.md §1.8).
+// layers/language_model_head.hpp — head and loss as one op, by chunks of rows: logits, tree maximum
+// and sum, dlogits, dh, dW. Only dh is kept. Logits of all rows never exist at once. Order: a row's
+// statistics by shard, shards by the tree; dW rows ascending, one chain; the loss in fp64 per
+// logical shard's slice of the sequence ascending, slices by the tree (design.md §1.8).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,8 @@ inline constexpr dim_t kHeadChunk = 256;
 class LanguageModelHead {
  public:
   // `lane` of the bucket takes the head's gradient (1 for a tied table on the only stage).
-  LanguageModelHead(Bucket& table, int lane, TensorContext& context, Arena& activations, Arena& communication);
+  LanguageModelHead(
+      Bucket& table, int lane, TensorContext& context, Arena& activations, Arena& communication);
 
   // Sees a chunk's logits of local shard i before they become gradients: rows [rows), (rows, V/tp).
   using LogitsProbe = std::function<void(Range rows, dim_t i, View logits)>;
@@ -26,7 +27,8 @@ class LanguageModelHead {
   // h (T*B, D), targets (1, T*B) i32 (kIgnore counts for nothing). Returns the sum of the losses.
   // train: dh (stream rows) gets the gradient of scale * sum, and the table's gradient is added to.
   // Collective over: tensor.
-  double forward(View h, View targets, double scale, Mode mode, View dh, const LogitsProbe& probe = {});
+  double forward(
+      View h, View targets, double scale, Mode mode, View dh, const LogitsProbe& probe = {});
 
  private:
   void chunk_forward(Range rows, View h, View targets);
@@ -38,10 +40,10 @@ class LanguageModelHead {
   TensorContext& context_;
   Buffer memory_;
   Buffer exchange_;
-  std::vector<View> logits_;  // per local shard (kHeadChunk, V/tp)
-  View statistics_;           // (3*shards, kHeadChunk), all logical shards
-  View maximum_, sum_;        // (1, kHeadChunk)
-  View losses_;               // (1, T*B)
+  std::vector<View> logits_;     // per local shard (kHeadChunk, V/tp)
+  View statistics_;              // (3*shards, kHeadChunk), all logical shards
+  View maximum_, sum_;           // (1, kHeadChunk)
+  View losses_;                  // (1, T*B)
   std::vector<View> dh_leaves_;  // per local shard (T*B, D)
   std::vector<std::size_t> gather_bytes_;
 };

@@ -1,5 +1,5 @@
-// layers/rope_tables.hpp — cosines and sines of the rotary embedding, made once per (theta, head width).
-// Angles in fp64: position * theta^(-2i/E), rounded once to the run's dtype.
+// layers/rope_tables.hpp — cosines and sines of the rotary embedding, made once per (theta, head
+// width). Angles in fp64: position * theta^(-2i/E), rounded once to the run's dtype.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,11 @@
 namespace cambium::layers {
 
 struct RopeTable {
-  RopeTable(double theta_in, dim_t head_width_in, dim_t positions, device::DType dtype, device::Arena& arena)
+  RopeTable(double theta_in,
+            dim_t head_width_in,
+            dim_t positions,
+            device::DType dtype,
+            device::Arena& arena)
       : theta(theta_in), head_width(head_width_in) {
     const dim_t half = head_width / 2;
     const std::size_t bytes = static_cast<std::size_t>(positions * half) * device::bytes_of(dtype);
@@ -19,7 +23,8 @@ struct RopeTable {
     sine = memory.view(dtype, positions, half, bytes);
     for (dim_t t = 0; t < positions; ++t) {
       for (dim_t i = 0; i < half; ++i) {
-        const double turn = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_width));
+        const double turn =
+            std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_width));
         const double angle = static_cast<double>(t) * turn;
         if (dtype == device::DType::f64) {
           cosine.as<double>()[t * half + i] = std::cos(angle);

@@ -3,7 +3,8 @@
 
 namespace cambium::layers {
 
-TensorContext::TensorContext(Stream& s, Group& g, const TensorShape& shape_in, Arena& activations, Arena& communication)
+TensorContext::TensorContext(
+    Stream& s, Group& g, const TensorShape& shape_in, Arena& activations, Arena& communication)
     : stream(s),
       group(g),
       shape(shape_in),
@@ -64,7 +65,8 @@ void TensorContext::finish_sum(View out, View residual) {
   if (group.size() == 1 && node_views_.size() == 1) {
     total = leaf_views_[static_cast<std::size_t>(sum_.local.node_buffer[0])];
   } else if (residual.data == out.data && residual.data != nullptr) {
-    // The sum may not land on the residual before it was read: it goes through the first leaf's rows.
+    // The sum may not land on the residual before it was read: it goes through the first leaf's
+    // rows.
     const View node = leaf_views_[static_cast<std::size_t>(sum_.local.node_buffer[0])];
     total = node.slice_rows(stream_rows_);
     flat.data = total.data;

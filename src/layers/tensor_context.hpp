@@ -1,6 +1,7 @@
-// layers/tensor_context.hpp — what a layer knows of its tensor group: shapes, row slices, and sums over logical shards.
-// Rows are position-major: row = position * batch + sample, so a logical shard's slice of the sequence is a block of rows.
-// With sequence parallelism a rank's residual stream holds its shards' rows only; without it, all rows. Same bits.
+// layers/tensor_context.hpp — what a layer knows of its tensor group: shapes, row slices, and sums
+// over logical shards. Rows are position-major: row = position * batch + sample, so a logical
+// shard's slice of the sequence is a block of rows. With sequence parallelism a rank's residual
+// stream holds its shards' rows only; without it, all rows. Same bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,7 +41,11 @@ struct TensorShape {
 
 class TensorContext {
  public:
-  TensorContext(Stream& stream, Group& group, const TensorShape& shape, Arena& activations, Arena& communication);
+  TensorContext(Stream& stream,
+                Group& group,
+                const TensorShape& shape,
+                Arena& activations,
+                Arena& communication);
 
   Stream& stream;
   Group& group;
@@ -74,14 +79,17 @@ class TensorContext {
   // Collective over: tensor. Bytes: (size-1)/size of the rows.
   void gather(View full);
 
-  // Runs write(i, leaf) for each local shard i, leaf (T*B, D), and leaves the tree sum over all logical shards, own stream
-  // rows only, in `out`. `residual` (empty or stream rows, may alias out) is added once at the end.
-  // Collective over: tensor.
+  // Runs write(i, leaf) for each local shard i, leaf (T*B, D), and leaves the tree sum over all
+  // logical shards, own stream rows only, in `out`. `residual` (empty or stream rows, may alias
+  // out) is added once at the end. Collective over: tensor.
   template <typename F>
   void sum_over_shards(View out, View residual, F&& write);
 
   // out[r] = residual[r] + sum over shards of x_s W_s^T: the row-parallel product. x_s (T*B, K/tp).
-  void row_parallel(const std::vector<View>& x, const std::vector<kernels::Weight>& w, View residual, View out);
+  void row_parallel(const std::vector<View>& x,
+                    const std::vector<kernels::Weight>& w,
+                    View residual,
+                    View out);
 
   [[nodiscard]] comm::ShardSum& shard_sum() {
     return sum_;

@@ -67,9 +67,12 @@ bool is_terminal(int file) {
 
 bool is_live(ProgressMode mode, bool has_launcher, bool is_terminal) {
   switch (mode) {
-    case ProgressMode::live: return true;
-    case ProgressMode::plain: return false;
-    case ProgressMode::automatic: break;
+    case ProgressMode::live:
+      return true;
+    case ProgressMode::plain:
+      return false;
+    case ProgressMode::automatic:
+      break;
   }
   return !has_launcher && is_terminal;
 }

@@ -37,14 +37,21 @@ ParameterSpec matrix(const std::string& name,
           .has_decay = true};
 }
 
-// y = x + gate * B silu(A norm(x)). The gate is zero at birth; A and B are drawn, so that the gate sees a branch.
+// y = x + gate * B silu(A norm(x)). The gate is zero at birth; A and B are drawn, so that the gate
+// sees a branch.
 Entity block_entity(const std::string& name, const InsertedBlock& b, dim_t hidden, dim_t layer) {
-  Entity e{.uid = b.uid, .kind = EntityKind::block, .layer = layer, .birth = b.birth, .born_closed = b.born_closed, .parameters = {}};
+  Entity e{.uid = b.uid,
+           .kind = EntityKind::block,
+           .layer = layer,
+           .birth = b.birth,
+           .born_closed = b.born_closed,
+           .parameters = {}};
   e.parameters = {
       vector_parameter(name + ".norm.weight", b.uid + 0, hidden, Init::ones),
       matrix(name + ".a.weight", b.uid + 1, b.width, hidden, Cut::rows, b.width, b.init_std),
       matrix(name + ".b.weight", b.uid + 2, hidden, b.width, Cut::cols, b.width, b.init_std),
-      vector_parameter(name + ".gate", b.uid + 3, b.gate == GateKind::vector ? hidden : 1, Init::zeros),
+      vector_parameter(
+          name + ".gate", b.uid + 3, b.gate == GateKind::vector ? hidden : 1, Init::zeros),
   };
   e.parameters.back().leaf_elements = hidden;
   return e;
@@ -66,7 +73,12 @@ Entity layer_entity(const Spec& spec, dim_t i) {
   const dim_t d = spec.hidden;
   const dim_t q = l.heads * l.head_width;
   const dim_t kv = l.kv_heads * l.head_width;
-  Entity e{.uid = l.uid, .kind = EntityKind::layer, .layer = i, .birth = l.birth, .born_closed = l.born_closed, .parameters = {}};
+  Entity e{.uid = l.uid,
+           .kind = EntityKind::layer,
+           .layer = i,
+           .birth = l.birth,
+           .born_closed = l.born_closed,
+           .parameters = {}};
   e.parameters = {
       vector_parameter(n + "attention_norm.weight", l.uid + 0, d, Init::ones),
       matrix(n + "attention.q.weight", l.uid + 1, q, d, Cut::rows, l.kv_heads, l.init_std),
@@ -98,8 +110,18 @@ std::vector<Entity> inventory(const Spec& spec) {
   std::vector<Entity> out;
   const dim_t d = spec.hidden;
   const auto count = static_cast<dim_t>(spec.layers.size());
-  out.push_back({.uid = spec.embedding_uid, .kind = EntityKind::embedding, .layer = -1, .birth = {}, .born_closed = false, .parameters = {
-      matrix("embedding.weight", spec.embedding_uid, spec.vocabulary, d, Cut::rows, spec.vocabulary, spec.init_std)}});
+  out.push_back({.uid = spec.embedding_uid,
+                 .kind = EntityKind::embedding,
+                 .layer = -1,
+                 .birth = {},
+                 .born_closed = false,
+                 .parameters = {matrix("embedding.weight",
+                                       spec.embedding_uid,
+                                       spec.vocabulary,
+                                       d,
+                                       Cut::rows,
+                                       spec.vocabulary,
+                                       spec.init_std)}});
   add_blocks(out, "embedding", spec.after_embedding, d, -1);
   for (dim_t i = 0; i < count; ++i) {
     out.push_back(layer_entity(spec, i));
@@ -111,17 +133,40 @@ std::vector<Entity> inventory(const Spec& spec) {
                  i);
     }
   }
-  out.push_back({.uid = spec.norm_uid, .kind = EntityKind::norm, .layer = count, .birth = {}, .born_closed = false, .parameters = {
-      vector_parameter("norm.weight", spec.norm_uid, d, Init::ones)}});
+  out.push_back({.uid = spec.norm_uid,
+                 .kind = EntityKind::norm,
+                 .layer = count,
+                 .birth = {},
+                 .born_closed = false,
+                 .parameters = {vector_parameter("norm.weight", spec.norm_uid, d, Init::ones)}});
   add_blocks(out, "norm", spec.after_norm, d, count);
   if (!spec.is_tied) {
-    out.push_back({.uid = spec.head_uid, .kind = EntityKind::head, .layer = count, .birth = {}, .born_closed = false, .parameters = {
-        matrix("head.weight", spec.head_uid, spec.vocabulary, d, Cut::rows, spec.vocabulary, spec.init_std)}});
+    out.push_back({.uid = spec.head_uid,
+                   .kind = EntityKind::head,
+                   .layer = count,
+                   .birth = {},
+                   .born_closed = false,
+                   .parameters = {matrix("head.weight",
+                                         spec.head_uid,
+                                         spec.vocabulary,
+                                         d,
+                                         Cut::rows,
+                                         spec.vocabulary,
+                                         spec.init_std)}});
   }
   if (spec.classifier_uid != 0) {
-    out.push_back({.uid = spec.classifier_uid, .kind = EntityKind::classifier, .layer = count,
-                   .birth = spec.classifier_birth, .born_closed = false, .parameters = {
-        matrix("classifier.weight", spec.classifier_uid, spec.classes, d, Cut::rows, spec.classes, spec.init_std)}});
+    out.push_back({.uid = spec.classifier_uid,
+                   .kind = EntityKind::classifier,
+                   .layer = count,
+                   .birth = spec.classifier_birth,
+                   .born_closed = false,
+                   .parameters = {matrix("classifier.weight",
+                                         spec.classifier_uid,
+                                         spec.classes,
+                                         d,
+                                         Cut::rows,
+                                         spec.classes,
+                                         spec.init_std)}});
   }
   return out;
 }
@@ -138,9 +183,12 @@ dim_t parameter_count(const std::vector<Entity>& entities) {
 
 double initial_value(const ParameterSpec& p, std::uint64_t seed, dim_t row, dim_t col) {
   switch (p.init) {
-    case Init::ones: return 1;
-    case Init::zeros: return 0;
-    case Init::normal: break;
+    case Init::ones:
+      return 1;
+    case Init::zeros:
+      return 0;
+    case Init::normal:
+      break;
   }
   const RandomStream stream(seed, Purpose::init, p.uid);
   return p.init_std * stream.normal_at(static_cast<std::uint64_t>(row * p.cols + col));

@@ -1,5 +1,5 @@
-// model/inventory.hpp — every parameter of a spec, with its axes. Partition, initial values, checkpoint, optimizer and
-// growth all read this one list.
+// model/inventory.hpp — every parameter of a spec, with its axes. Partition, initial values,
+// checkpoint, optimizer and growth all read this one list.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,8 +28,9 @@ struct ParameterSpec {
   dim_t units = 1;  // on the cut axis; a unit is never split
   Init init = Init::normal;
   double init_std = 0;
-  bool has_decay = false;   // matrices only
-  dim_t leaf_elements = 0;  // replicated ones: columns of a token-sum leaf (a scalar gate: the hidden width)
+  bool has_decay = false;  // matrices only
+  dim_t leaf_elements =
+      0;  // replicated ones: columns of a token-sum leaf (a scalar gate: the hidden width)
 
   [[nodiscard]] dim_t elements() const {
     return rows * cols;
@@ -50,7 +51,8 @@ enum class EntityKind : std::uint8_t { embedding, layer, block, norm, head, clas
 struct Entity {
   std::uint64_t uid = 0;
   EntityKind kind = EntityKind::layer;
-  dim_t layer = 0;  // the layer it lives in; -1: before the first, number of layers: behind the last
+  dim_t layer =
+      0;  // the layer it lives in; -1: before the first, number of layers: behind the last
   Birth birth;
   bool born_closed = false;
   std::vector<ParameterSpec> parameters;
@@ -61,7 +63,11 @@ struct Entity {
 
 [[nodiscard]] dim_t parameter_count(const std::vector<Entity>& entities);
 
-// Value of element (row, col) at birth: a pure function of (seed, uid, coordinates), so the same on every layout.
-[[nodiscard]] double initial_value(const ParameterSpec& p, std::uint64_t seed, dim_t row, dim_t col);
+// Value of element (row, col) at birth: a pure function of (seed, uid, coordinates), so the same on
+// every layout.
+[[nodiscard]] double initial_value(const ParameterSpec& p,
+                                   std::uint64_t seed,
+                                   dim_t row,
+                                   dim_t col);
 
 }  // namespace cambium::model

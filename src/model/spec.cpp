@@ -14,10 +14,14 @@ using nlohmann::json;
 
 const char* name_of(LayerModule module) {
   switch (module) {
-    case LayerModule::attention_norm: return "attention_norm";
-    case LayerModule::attention: return "attention";
-    case LayerModule::mlp_norm: return "mlp_norm";
-    case LayerModule::mlp: return "mlp";
+    case LayerModule::attention_norm:
+      return "attention_norm";
+    case LayerModule::attention:
+      return "attention";
+    case LayerModule::mlp_norm:
+      return "mlp_norm";
+    case LayerModule::mlp:
+      return "mlp";
   }
   return "?";
 }
@@ -32,7 +36,8 @@ Spec make_spec(const config::ModelConfig& config, dim_t vocabulary) {
   spec.norm_width = spec.hidden;
   spec.init_std = config.initializer_range;
   spec.embedding_uid = spec.take_uid();
-  const dim_t head_width = config.head_dim.value_or(config.hidden_size / config.num_attention_heads);
+  const dim_t head_width =
+      config.head_dim.value_or(config.hidden_size / config.num_attention_heads);
   for (dim_t i = 0; i < config.num_hidden_layers; ++i) {
     LayerSpec layer;
     layer.uid = spec.take_uid();
@@ -98,19 +103,24 @@ std::vector<InsertedBlock>& blocks_after(Spec& spec, const std::string& module) 
       }
     }
   }
-  throw Error(Code::usage,
-              fmt::format("insert_gated_residual: after: no module \"{}\" in a model of {} layers; use embedding, "
-                          "layers.N.attention_norm, layers.N.attention, layers.N.mlp_norm, layers.N.mlp (N from 0 to {}) "
-                          "or norm",
-                          module,
-                          spec.layers.size(),
-                          static_cast<dim_t>(spec.layers.size()) - 1));
+  throw Error(
+      Code::usage,
+      fmt::format(
+          "insert_gated_residual: after: no module \"{}\" in a model of {} layers; use embedding, "
+          "layers.N.attention_norm, layers.N.attention, layers.N.mlp_norm, layers.N.mlp (N from 0 "
+          "to {}) "
+          "or norm",
+          module,
+          spec.layers.size(),
+          static_cast<dim_t>(spec.layers.size()) - 1));
 }
 
 namespace {
 
 json birth_json(const Birth& b) {
-  return {{"step", b.step}, {"warmup_steps", b.warmup_steps}, {"learning_rate_multiplier", b.learning_rate_multiplier}};
+  return {{"step", b.step},
+          {"warmup_steps", b.warmup_steps},
+          {"learning_rate_multiplier", b.learning_rate_multiplier}};
 }
 
 Birth birth_from(const json& j) {

@@ -1,6 +1,7 @@
-// model/spec.hpp — what the network is: a value. Everything else (parameters, stages, buffers) is derived from it.
-// Numbers that depend on sizes (attention scale, norm divisor, initial scale) are stored per layer, never recomputed,
-// so that growth leaves old layers as they were (design.md §1.10).
+// model/spec.hpp — what the network is: a value. Everything else (parameters, stages, buffers) is
+// derived from it. Numbers that depend on sizes (attention scale, norm divisor, initial scale) are
+// stored per layer, never recomputed, so that growth leaves old layers as they were (design.md
+// §1.10).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,7 +29,8 @@ struct Birth {
 
 enum class GateKind : std::uint8_t { vector, scalar };
 
-// y = x + gate * B silu(A norm(x)) after a named module; absent while the gate has never been updated.
+// y = x + gate * B silu(A norm(x)) after a named module; absent while the gate has never been
+// updated.
 struct InsertedBlock {
   std::uint64_t uid = 0;
   dim_t width = 0;
@@ -42,7 +44,8 @@ struct InsertedBlock {
   bool operator==(const InsertedBlock&) const = default;
 };
 
-// The places of a decoder layer after which a block may stand. attention and mlp mean the residual stream behind them.
+// The places of a decoder layer after which a block may stand. attention and mlp mean the residual
+// stream behind them.
 enum class LayerModule : std::uint8_t { attention_norm, attention, mlp_norm, mlp };
 inline constexpr int kLayerModules = 4;
 
@@ -58,9 +61,9 @@ struct LayerSpec {
   double rope_theta = 10000;
   double norm_eps = 1e-5;
   dim_t norm_width = 0;
-  double init_std = 0.02;       // matrices
-  double init_std_out = 0.02;   // projections into the stream; 0 for a layer born closed
-  bool born_closed = false;     // its projections into the stream began as zeros by surgery
+  double init_std = 0.02;      // matrices
+  double init_std_out = 0.02;  // projections into the stream; 0 for a layer born closed
+  bool born_closed = false;    // its projections into the stream began as zeros by surgery
   Birth birth;
   std::vector<InsertedBlock> inserted[kLayerModules];
 
@@ -78,8 +81,8 @@ struct Spec {
   double init_std = 0.02;
   std::uint64_t embedding_uid = 0;
   std::uint64_t norm_uid = 0;
-  std::uint64_t head_uid = 0;         // 0 when tied
-  std::uint64_t classifier_uid = 0;   // 0 without
+  std::uint64_t head_uid = 0;        // 0 when tied
+  std::uint64_t classifier_uid = 0;  // 0 without
   dim_t classes = 0;
   Birth classifier_birth;
   std::uint64_t next_uid = kUidsPerEntity;
@@ -102,7 +105,8 @@ struct Spec {
 // Adds (or replaces) the classification head of a semi-supervised phase.
 void add_classifier(Spec& spec, dim_t classes, std::int64_t step);
 
-// Modules after which a block may be inserted, in order of execution: embedding, layers.N.attention_norm, …, norm.
+// Modules after which a block may be inserted, in order of execution: embedding,
+// layers.N.attention_norm, …, norm.
 [[nodiscard]] std::vector<std::string> insertion_points(const Spec& spec);
 
 // The list of blocks behind `module` ("layers.3.mlp", "layers.3", "embedding", "norm").

@@ -35,7 +35,8 @@ int StageMap::stage_of(dim_t layer) const {
 double layer_cost(const Spec& spec, dim_t i) {
   const LayerSpec& l = spec.layers[static_cast<std::size_t>(i)];
   const auto d = static_cast<double>(spec.hidden);
-  double cost = d * static_cast<double>(l.head_width) * static_cast<double>(2 * l.heads + 2 * l.kv_heads);
+  double cost =
+      d * static_cast<double>(l.head_width) * static_cast<double>(2 * l.heads + 2 * l.kv_heads);
   cost += 3 * d * static_cast<double>(l.ffn);
   for (const auto& blocks : l.inserted) {
     cost += block_cost(blocks, spec.hidden);
@@ -58,19 +59,24 @@ StageMap plan_stages(const std::vector<double>& layer_costs,
                      const std::vector<dim_t>& layers_per_stage) {
   const auto count = static_cast<dim_t>(layer_costs.size());
   if (stages > count) {
-    throw Error(Code::usage,
-                fmt::format("parallel.pipeline: {} stages for {} layers; use at most {}", stages, count, count));
+    throw Error(
+        Code::usage,
+        fmt::format(
+            "parallel.pipeline: {} stages for {} layers; use at most {}", stages, count, count));
   }
   StageMap map;
   if (!layers_per_stage.empty()) {
     const dim_t total = std::accumulate(layers_per_stage.begin(), layers_per_stage.end(), dim_t{0});
-    const bool has_empty = std::any_of(layers_per_stage.begin(), layers_per_stage.end(), [](dim_t n) { return n < 1; });
+    const bool has_empty = std::any_of(
+        layers_per_stage.begin(), layers_per_stage.end(), [](dim_t n) { return n < 1; });
     if (static_cast<int>(layers_per_stage.size()) != stages || total != count || has_empty) {
-      throw Error(Code::usage,
-                  fmt::format("parallel.stages: [{}] does not cut {} layers into {} stages of at least one layer",
-                              fmt::join(layers_per_stage, ", "),
-                              count,
-                              stages));
+      throw Error(
+          Code::usage,
+          fmt::format(
+              "parallel.stages: [{}] does not cut {} layers into {} stages of at least one layer",
+              fmt::join(layers_per_stage, ", "),
+              count,
+              stages));
     }
     map.first.push_back(0);
     for (const dim_t n : layers_per_stage) {
@@ -82,10 +88,12 @@ StageMap plan_stages(const std::vector<double>& layer_costs,
   for (const double cost : layer_costs) {
     prefix.push_back(prefix.back() + cost);
   }
-  // best[s][n]: least largest cost of the first n layers on s + 1 stages; cut[s][n]: where the last of them begins.
+  // best[s][n]: least largest cost of the first n layers on s + 1 stages; cut[s][n]: where the last
+  // of them begins.
   const auto n_layers = static_cast<std::size_t>(count);
   const auto n_stages = static_cast<std::size_t>(stages);
-  std::vector<std::vector<double>> best(n_stages, std::vector<double>(n_layers + 1, std::numeric_limits<double>::infinity()));
+  std::vector<std::vector<double>> best(
+      n_stages, std::vector<double>(n_layers + 1, std::numeric_limits<double>::infinity()));
   std::vector<std::vector<std::size_t>> cut(n_stages, std::vector<std::size_t>(n_layers + 1, 0));
   for (std::size_t s = 0; s < n_stages; ++s) {
     const double extra = s + 1 == n_stages ? head : 0;

@@ -30,14 +30,16 @@ struct StageMap {
 // Multiply-adds of one token's forward pass through layer `i`, without the attention scores.
 [[nodiscard]] double layer_cost(const Spec& spec, dim_t i);
 
-// Contiguous stages with the least largest cost (layers, plus the head on the last); ties put more on earlier stages.
-// `layers_per_stage`, when not empty, is taken as it is.
-// Throws Error(usage) when there are fewer layers than stages, or the given list does not add up.
+// Contiguous stages with the least largest cost (layers, plus the head on the last); ties put more
+// on earlier stages. `layers_per_stage`, when not empty, is taken as it is. Throws Error(usage)
+// when there are fewer layers than stages, or the given list does not add up.
 [[nodiscard]] StageMap plan_stages(const std::vector<double>& layer_costs,
                                    double head_cost,
                                    int stages,
                                    const std::vector<dim_t>& layers_per_stage = {});
 
-[[nodiscard]] StageMap plan_stages(const Spec& spec, int stages, const std::vector<dim_t>& layers_per_stage = {});
+[[nodiscard]] StageMap plan_stages(const Spec& spec,
+                                   int stages,
+                                   const std::vector<dim_t>& layers_per_stage = {});
 
 }  // namespace cambium::model

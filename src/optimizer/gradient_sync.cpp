@@ -26,7 +26,8 @@ View whole(const device::Buffer& buffer, const Bucket& bucket) {
   return buffer.view(bucket.shape().dtype, 1, bucket.elements());
 }
 
-// A replicated parameter's gradient from its total leaf: the leaf itself, or its sum (a scalar gate), ascending.
+// A replicated parameter's gradient from its total leaf: the leaf itself, or its sum (a scalar
+// gate), ascending.
 template <typename T>
 void fold_leaf(const Part& p, const T* total, T* gradient) {
   if (p.spec.leaf_elements == p.elements) {
@@ -52,7 +53,8 @@ GradientSync::GradientSync(params::ParamStore& store,
       reduction_(reduction),
       data_sum_(store.partition().logical.data, groups.data->size(), groups.data->rank()),
       tensor_sum_(store.partition().logical.tensor, groups.tensor->size(), groups.tensor->rank()),
-      resident_(plan_resident_sum(SumTree(store.partition().logical.tensor), store.partition().tensor_shards())) {}
+      resident_(plan_resident_sum(SumTree(store.partition().logical.tensor),
+                                  store.partition().tensor_shards())) {}
 
 void GradientSync::begin_step() {
   const WorkScope scope(stream_.profile(), Work::gradient_sum);
@@ -87,7 +89,8 @@ void GradientSync::finish_lane(Bucket& bucket, int l, dim_t i) {
   GradientLane& lane = bucket.lane(l);
   for (std::size_t p = 0; p < bucket.parts().size(); ++p) {
     const Part& part = bucket.parts()[p];
-    if (!part.is_replicated() && lane.is_touched[p] == 0) {  // nothing reached it: a gradient of zero
+    if (!part.is_replicated() &&
+        lane.is_touched[p] == 0) {  // nothing reached it: a gradient of zero
       zero(lane.current.slice_cols(part.range()));
     }
   }
@@ -115,7 +118,8 @@ void GradientSync::reduce_leaves(Bucket& bucket, int l) {
     leaf_total_ = store_.arenas().communication.allocate(bytes);
   }
   const View total = leaf_total_.view(t, 1, bucket.leaf_width());
-  comm::tree_all_reduce(*groups_.tensor, stream_, tensor_sum_, nodes, total, workspace_, reduction_);
+  comm::tree_all_reduce(
+      *groups_.tensor, stream_, tensor_sum_, nodes, total, workspace_, reduction_);
   const View current = bucket.lane(l).current;
   for (const Part& p : bucket.parts()) {
     if (p.is_replicated()) {
@@ -153,28 +157,38 @@ void GradientSync::reduce_lane(Bucket& bucket, int l) {
   for (int r = 0; r < data.size(); ++r) {
     ranges.push_back(bucket.owned_by(r, data.size()));
   }
-  comm::tree_reduce_scatter(
-      data, stream_, data_sum_, nodes, ranges, nodes[0].slice_cols(bucket.owned()), workspace_, reduction_);
+  comm::tree_reduce_scatter(data,
+                            stream_,
+                            data_sum_,
+                            nodes,
+                            ranges,
+                            nodes[0].slice_cols(bucket.owned()),
+                            workspace_,
+                            reduction_);
 }
 
-// A tied table's two gradients, each reduced by itself, are added once: lookup + head (design.md §1.9).
+// A tied table's two gradients, each reduced by itself, are added once: lookup + head (design.md
+// §1.9).
 void GradientSync::join_tied() {
   for (const auto& b : store_.buckets()) {
     if (b->lanes() == 2) {
-      const View head = whole(b->lane(1).buffers[static_cast<std::size_t>(data_sum_.local.node_buffer[0])], *b);
+      const View head =
+          whole(b->lane(1).buffers[static_cast<std::size_t>(data_sum_.local.node_buffer[0])], *b);
       kernels::add_into(stream_, gradient(*b).slice_cols(b->held()), head.slice_cols(b->held()));
     }
   }
   comm::Group& pipeline = *groups_.pipeline;
   const params::Partition& where = store_.partition();
-  const bool is_tied_over_stages = pipeline.size() > 1 && store_.entities().back().kind != model::EntityKind::head &&
-                                   std::none_of(store_.entities().begin(), store_.entities().end(), [](const auto& e) {
-                                     return e.kind == model::EntityKind::head;
-                                   });
+  const bool is_tied_over_stages =
+      pipeline.size() > 1 && store_.entities().back().kind != model::EntityKind::head &&
+      std::none_of(store_.entities().begin(), store_.entities().end(), [](const auto& e) {
+        return e.kind == model::EntityKind::head;
+      });
   if (!is_tied_over_stages || (!where.is_first() && !where.is_last())) {
     return;
   }
-  Bucket& table = where.is_first() ? *store_.find(store_.entities().front().uid) : *store_.head_table();
+  Bucket& table =
+      where.is_first() ? *store_.find(store_.entities().front().uid) : *store_.head_table();
   const int peer = where.is_first() ? pipeline.size() - 1 : 0;
   const View mine = gradient(table).slice_cols(table.held());
   const std::size_t bytes = static_cast<std::size_t>(mine.size()) * device::bytes_of(mine.dtype);
@@ -190,7 +204,8 @@ void GradientSync::join_tied() {
 }
 
 View GradientSync::gradient(Bucket& bucket) const {
-  return whole(bucket.lane(0).buffers[static_cast<std::size_t>(data_sum_.local.node_buffer[0])], bucket);
+  return whole(bucket.lane(0).buffers[static_cast<std::size_t>(data_sum_.local.node_buffer[0])],
+               bucket);
 }
 
 }  // namespace cambium::optimizer

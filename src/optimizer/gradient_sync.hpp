@@ -1,6 +1,7 @@
-// optimizer/gradient_sync.hpp — from micro-batch gradients to the gradient of the step, in the contract's order:
-// micro-batches ascending within a logical data shard (the layers do that), token sums of replicated parameters by the tree
-// over logical tensor shards, then everything by the tree over logical data shards (design.md §1, rules 4, 5, 8, 9).
+// optimizer/gradient_sync.hpp — from micro-batch gradients to the gradient of the step, in the
+// contract's order: micro-batches ascending within a logical data shard (the layers do that), token
+// sums of replicated parameters by the tree over logical tensor shards, then everything by the tree
+// over logical data shards (design.md §1, rules 4, 5, 8, 9).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,8 +24,9 @@ class GradientSync {
   // The i-th local data shard's last micro-batch is done. Collective over: tensor.
   void finish_shard(dim_t i);
 
-  // Leaves the step's gradient in lane 0 of every bucket: owned elements when the optimizer is sharded, else all.
-  // Collective over: data, and pipeline for a tied table. Bytes: a ring's, per bucket.
+  // Leaves the step's gradient in lane 0 of every bucket: owned elements when the optimizer is
+  // sharded, else all. Collective over: data, and pipeline for a tied table. Bytes: a ring's, per
+  // bucket.
   void reduce();
 
   // Lane 0's reduced gradient (1, elements); only held() is meaningful.

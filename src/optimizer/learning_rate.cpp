@@ -14,7 +14,10 @@ double learning_rate_at(const config::LearningRateConfig& c, dim_t step, dim_t s
   // The part behind the warm-up, from 0 at its first update to 1 at the phase's last.
   const auto progress = [&](dim_t begin) {
     const dim_t length = steps - begin;
-    return length <= 0 ? 1.0 : std::clamp(static_cast<double>(step - begin) / static_cast<double>(length), 0.0, 1.0);
+    return length <= 0
+               ? 1.0
+               : std::clamp(
+                     static_cast<double>(step - begin) / static_cast<double>(length), 0.0, 1.0);
   };
   const dim_t begin = std::max<dim_t>(c.warmup_steps, 1);
   const double span = c.peak - c.final;
@@ -24,7 +27,9 @@ double learning_rate_at(const config::LearningRateConfig& c, dim_t step, dim_t s
     case config::LearningRateKind::linear:
       return steps == begin ? c.peak : c.peak - span * progress(begin);
     case config::LearningRateKind::cosine:
-      return steps == begin ? c.peak : c.final + span * 0.5 * (1 + std::cos(3.14159265358979323846 * progress(begin)));
+      return steps == begin
+                 ? c.peak
+                 : c.final + span * 0.5 * (1 + std::cos(3.14159265358979323846 * progress(begin)));
     case config::LearningRateKind::wsd: {
       const dim_t decay = std::max(steps - c.decay_steps, begin);
       return c.decay_steps <= 0 || step <= decay ? c.peak : c.peak - span * progress(decay);
@@ -34,7 +39,9 @@ double learning_rate_at(const config::LearningRateConfig& c, dim_t step, dim_t s
 }
 
 double birth_warmup(dim_t update, dim_t warmup_steps) {
-  return warmup_steps <= 0 ? 1.0 : std::min(1.0, static_cast<double>(update) / static_cast<double>(warmup_steps));
+  return warmup_steps <= 0
+             ? 1.0
+             : std::min(1.0, static_cast<double>(update) / static_cast<double>(warmup_steps));
 }
 
 }  // namespace cambium::optimizer

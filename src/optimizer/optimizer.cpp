@@ -28,7 +28,8 @@ bool StepTail::is_finite() const {
   if (!std::isfinite(norm)) {
     return false;
   }
-  return std::all_of(last_stage.begin(), last_stage.end(), [](double v) { return std::isfinite(v); });
+  return std::all_of(
+      last_stage.begin(), last_stage.end(), [](double v) { return std::isfinite(v); });
 }
 
 Optimizer::Optimizer(params::ParamStore& store,
@@ -41,13 +42,16 @@ Optimizer::Optimizer(params::ParamStore& store,
     grains_ += b->grains();
   }
   squares_.resize(static_cast<std::size_t>(grains_));
-  received_.resize(static_cast<std::size_t>(grains_) + static_cast<std::size_t>(groups_.data->size()));
+  received_.resize(static_cast<std::size_t>(grains_) +
+                   static_cast<std::size_t>(groups_.data->size()));
 }
 
 bool Optimizer::is_warming(const Bucket& bucket) const {
   const model::Birth& birth = bucket.shape().entity.birth;
-  const bool is_grown = birth.step > 0 && bucket.shape().entity.kind != model::EntityKind::classifier;
-  // Without a warm-up the first update still is: kept parameters then move as if nothing had grown (level F3).
+  const bool is_grown =
+      birth.step > 0 && bucket.shape().entity.kind != model::EntityKind::classifier;
+  // Without a warm-up the first update still is: kept parameters then move as if nothing had grown
+  // (level F3).
   return is_grown && bucket.parts().front().updates < std::max<std::int64_t>(birth.warmup_steps, 1);
 }
 
@@ -57,7 +61,8 @@ std::vector<double> Optimizer::gather_grain_squares(std::int64_t& flags) {
   std::vector<double> mine;
   for (const auto& b : store_.buckets()) {
     const bool is_sharded = b->shape().is_sharded;
-    const Range grains = is_sharded ? b->owned_grains_by(data.rank(), data.size()) : Range{0, b->grains()};
+    const Range grains =
+        is_sharded ? b->owned_grains_by(data.rank(), data.size()) : Range{0, b->grains()};
     for (const Part& p : b->parts()) {
       const Range g = overlap({p.first_grain, p.first_grain + p.grains}, grains);
       if (g.size() == 0) {
@@ -178,9 +183,11 @@ void Optimizer::reduce_norms(StepTail& tail) {
       message.push_back(is_warming(*b) ? 1 : 0);
     }
   }
-  std::vector<std::size_t> counts(static_cast<std::size_t>(pipeline.size()), 1 + tail.last_stage.size());
+  std::vector<std::size_t> counts(static_cast<std::size_t>(pipeline.size()),
+                                  1 + tail.last_stage.size());
   for (const model::Entity& e : store_.entities()) {
-    counts[static_cast<std::size_t>(store_.partition().stages.stage_of(e.layer))] += 3 * e.parameters.size();
+    counts[static_cast<std::size_t>(store_.partition().stages.stage_of(e.layer))] +=
+        3 * e.parameters.size();
   }
   std::vector<std::size_t> sizes;
   std::vector<double> everything;
@@ -211,7 +218,9 @@ void Optimizer::reduce_norms(StepTail& tail) {
   tail.norm = std::sqrt(kept + fresh);
 }
 
-void Optimizer::update(const config::OptimizerConfig& config, double learning_rate, const StepTail& tail) {
+void Optimizer::update(const config::OptimizerConfig& config,
+                       double learning_rate,
+                       const StepTail& tail) {
   const auto clip_of = [&](double norm) {
     return config.clip_grad_norm > 0 ? std::min(1.0, config.clip_grad_norm / (norm + 1e-6)) : 1.0;
   };

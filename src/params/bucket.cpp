@@ -8,7 +8,10 @@
 
 namespace cambium::params {
 
-Bucket::Bucket(const BucketShape& shape, const Partition& partition, Arenas& arenas, device::Backend backend)
+Bucket::Bucket(const BucketShape& shape,
+               const Partition& partition,
+               Arenas& arenas,
+               device::Backend backend)
     : shape_(shape), shards_(partition.tensor_shards()) {
   lay_out(partition);
   const DType t = shape_.dtype;
@@ -57,7 +60,8 @@ Bucket::Bucket(const BucketShape& shape, const Partition& partition, Arenas& are
 }
 
 void Bucket::lay_out(const Partition& partition) {
-  // Cut parameters first, then the replicated ones, so that those are one message of the tensor group.
+  // Cut parameters first, then the replicated ones, so that those are one message of the tensor
+  // group.
   const dim_t shards = partition.logical.tensor;
   for (const model::ParameterSpec& p : shape_.entity.parameters) {
     if (p.cut != model::Cut::replicated) {
@@ -103,7 +107,9 @@ Part& Bucket::part(dim_t k, dim_t shard) {
       return p;
     }
   }
-  throw Error(Code::bug, fmt::format("bucket {}: no part of parameter {} for shard {}", this->uid(), k, shard));
+  throw Error(
+      Code::bug,
+      fmt::format("bucket {}: no part of parameter {} for shard {}", this->uid(), k, shard));
 }
 
 Range Bucket::owned_grains_by(int rank, int ranks) const {
@@ -145,7 +151,8 @@ View Bucket::gradient(int lane, const Part& part) const {
 }
 
 kernels::Accumulate Bucket::touch(int lane, const Part& part) {
-  char& flag = lanes_[static_cast<std::size_t>(lane)].is_touched[static_cast<std::size_t>(&part - parts_.data())];
+  char& flag = lanes_[static_cast<std::size_t>(lane)]
+                   .is_touched[static_cast<std::size_t>(&part - parts_.data())];
   const bool was = flag != 0;
   flag = 1;
   return was ? kernels::Accumulate::yes : kernels::Accumulate::no;
@@ -157,7 +164,8 @@ View Bucket::leaf_row(int lane, dim_t i) const {
 }
 
 View Bucket::leaf(int lane, const Part& part, dim_t i) const {
-  return leaf_row(lane, i).slice_cols({part.leaf_offset, part.leaf_offset + part.spec.leaf_elements});
+  return leaf_row(lane, i).slice_cols(
+      {part.leaf_offset, part.leaf_offset + part.spec.leaf_elements});
 }
 
 void Bucket::initialise(std::uint64_t seed) {
@@ -165,8 +173,8 @@ void Bucket::initialise(std::uint64_t seed) {
     const auto fill = [&](auto* out) {
       for (dim_t r = p.rows.begin; r < p.rows.end; ++r) {
         for (dim_t c = p.cols.begin; c < p.cols.end; ++c) {
-          *out++ = static_cast<std::remove_reference_t<decltype(*out)>>(
-              static_cast<float>(initial_value(p.spec, seed, r, c)));  // fp64 runs start from the same fp32 values
+          *out++ = static_cast<std::remove_reference_t<decltype(*out)>>(static_cast<float>(
+              initial_value(p.spec, seed, r, c)));  // fp64 runs start from the same fp32 values
         }
       }
     };

@@ -1,5 +1,6 @@
-// params/bucket.hpp — one entity's parameters on one rank: values, compute copies, gradients, optimizer slots.
-// A bucket is the unit that is born by growth, moved between stages, and reduced over data ranks in one message.
+// params/bucket.hpp — one entity's parameters on one rank: values, compute copies, gradients,
+// optimizer slots. A bucket is the unit that is born by growth, moved between stages, and reduced
+// over data ranks in one message.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,13 +29,13 @@ struct Part {
   dim_t shard = 0;  // logical tensor shard; 0 when replicated
   Range rows;       // of the whole parameter
   Range cols;
-  dim_t offset = 0;       // first element in the bucket
+  dim_t offset = 0;  // first element in the bucket
   dim_t elements = 0;
   dim_t grain = 0;        // elements of a grain: a row, or kVectorGrain
   dim_t first_grain = 0;  // in the bucket
   dim_t grains = 0;
   std::int64_t updates = 0;  // of this segment: t of its bias correction
-  dim_t leaf_offset = 0;  // replicated: first column in a leaf row
+  dim_t leaf_offset = 0;     // replicated: first column in a leaf row
   kernels::Weight weight;    // plain view and panels (matrices)
 
   [[nodiscard]] bool is_replicated() const {
@@ -55,25 +56,30 @@ struct Arenas {
   device::Arena communication{"communication"};
 };
 
-// Gradients of one use of the bucket. A tied table has two uses (lookup and head), each reduced by itself.
+// Gradients of one use of the bucket. A tied table has two uses (lookup and head), each reduced by
+// itself.
 struct GradientLane {
   std::vector<Buffer> buffers;  // LocalSum.buffers of the data axis, each the whole bucket
   View current;                 // (1, elements): where the data shard in work adds
-  Buffer leaves;                // (local tensor shards, leaf_width): token sums per slice (design.md §1.8)
+  Buffer leaves;  // (local tensor shards, leaf_width): token sums per slice (design.md §1.8)
   std::vector<char> is_touched;  // by part: a gradient was written for the data shard in work
 };
 
 struct BucketShape {
   model::Entity entity;
   DType dtype = DType::f32;
-  bool is_mirror = false;  // the last stage's copy of a tied table: same bits, not counted, not saved
+  bool is_mirror =
+      false;  // the last stage's copy of a tied table: same bits, not counted, not saved
   int lanes = 1;
   bool is_sharded = true;  // optimizer slots divided over data ranks
 };
 
 class Bucket {
  public:
-  Bucket(const BucketShape& shape, const Partition& partition, Arenas& arenas, device::Backend backend);
+  Bucket(const BucketShape& shape,
+         const Partition& partition,
+         Arenas& arenas,
+         device::Backend backend);
 
   [[nodiscard]] const BucketShape& shape() const {
     return shape_;
@@ -93,6 +99,7 @@ class Bucket {
 
   // The part of parameter `k` of the entity in logical shard `shard` (any shard when replicated).
   [[nodiscard]] Part& part(dim_t k, dim_t shard);
+
   [[nodiscard]] const Part& part(dim_t k, dim_t shard) const {
     return const_cast<Bucket*>(this)->part(k, shard);
   }
@@ -110,11 +117,13 @@ class Bucket {
     return replicated_;
   }
 
-  // Elements that data rank `rank` of `ranks` owns: whole grains, cut by share() of the bucket's grains.
+  // Elements that data rank `rank` of `ranks` owns: whole grains, cut by share() of the bucket's
+  // grains.
   [[nodiscard]] Range owned_by(int rank, int ranks) const;
   [[nodiscard]] Range owned_grains_by(int rank, int ranks) const;
 
-  // This rank's own division, and the elements whose slots it holds (owned, or all when not sharded).
+  // This rank's own division, and the elements whose slots it holds (owned, or all when not
+  // sharded).
   [[nodiscard]] Range owned() const {
     return owned_;
   }
@@ -123,7 +132,7 @@ class Bucket {
     return shape_.is_sharded ? owned_ : Range{0, elements_};
   }
 
-  [[nodiscard]] View value() const;  // (1, elements)
+  [[nodiscard]] View value() const;       // (1, elements)
   [[nodiscard]] View exp_avg() const;     // (1, held)
   [[nodiscard]] View exp_avg_sq() const;  // (1, held)
 
@@ -135,8 +144,8 @@ class Bucket {
     return static_cast<int>(lanes_.size());
   }
 
-  // The gradient (rows, cols) of a part for the data shard in work, and whether to add or to write: the first
-  // micro-batch writes, the others add, so that nothing is zeroed.
+  // The gradient (rows, cols) of a part for the data shard in work, and whether to add or to write:
+  // the first micro-batch writes, the others add, so that nothing is zeroed.
   [[nodiscard]] View gradient(int lane, const Part& part) const;
   [[nodiscard]] kernels::Accumulate touch(int lane, const Part& part);
 

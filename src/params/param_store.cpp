@@ -9,7 +9,11 @@ ParamStore::ParamStore(const model::Spec& spec,
                        const Partition& partition,
                        const StoreShape& shape,
                        std::shared_ptr<Arenas> arenas)
-    : spec_(spec), partition_(partition), shape_(shape), arenas_(std::move(arenas)), entities_(inventory(spec)) {
+    : spec_(spec),
+      partition_(partition),
+      shape_(shape),
+      arenas_(std::move(arenas)),
+      entities_(inventory(spec)) {
   build(nullptr);
 }
 
@@ -28,7 +32,8 @@ void ParamStore::build(const ParamStore* old) {
   const auto take = [&](const BucketShape& shape) {
     if (old != nullptr) {
       for (const std::shared_ptr<Bucket>& b : old->buckets_) {
-        if (b->uid() == shape.entity.uid && b->shape().is_mirror == shape.is_mirror && b->lanes() == shape.lanes) {
+        if (b->uid() == shape.entity.uid && b->shape().is_mirror == shape.is_mirror &&
+            b->lanes() == shape.lanes) {
           buckets_.push_back(b);
           return b.get();
         }
@@ -42,7 +47,8 @@ void ParamStore::build(const ParamStore* old) {
     if (!partition_.holds_layer(e.layer)) {
       continue;
     }
-    const bool has_two_uses = e.kind == model::EntityKind::embedding && spec_.is_tied && has_one_stage;
+    const bool has_two_uses =
+        e.kind == model::EntityKind::embedding && spec_.is_tied && has_one_stage;
     Bucket* bucket = take({e, shape_.dtype, false, has_two_uses ? 2 : 1, shape_.is_sharded});
     if (has_two_uses) {
       head_table_ = bucket;

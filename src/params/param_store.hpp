@@ -1,4 +1,5 @@
-// params/param_store.hpp — this rank's parameters: the one noun that optimizer, checkpoint and growth share.
+// params/param_store.hpp — this rank's parameters: the one noun that optimizer, checkpoint and
+// growth share.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,10 +22,14 @@ struct StoreShape {
 
 class ParamStore {
  public:
-  ParamStore(const model::Spec& spec, const Partition& partition, const StoreShape& shape, std::shared_ptr<Arenas> arenas);
+  ParamStore(const model::Spec& spec,
+             const Partition& partition,
+             const StoreShape& shape,
+             std::shared_ptr<Arenas> arenas);
 
-  // A store for a changed spec or stage map that shares the buckets both have on this rank and allocates the others
-  // (not initialised). The old store is not touched: dropping the result is a roll-back.
+  // A store for a changed spec or stage map that shares the buckets both have on this rank and
+  // allocates the others (not initialised). The old store is not touched: dropping the result is a
+  // roll-back.
   [[nodiscard]] ParamStore regrown(const model::Spec& spec, const Partition& partition) const;
 
   [[nodiscard]] const std::vector<model::Entity>& entities() const {
@@ -47,7 +52,8 @@ class ParamStore {
   // Null when another stage has it.
   [[nodiscard]] Bucket* find(std::uint64_t uid) const;
 
-  // The last stage's copy of a tied table (the table itself when there is one stage); null elsewhere and when untied.
+  // The last stage's copy of a tied table (the table itself when there is one stage); null
+  // elsewhere and when untied.
   [[nodiscard]] Bucket* head_table() const {
     return head_table_;
   }
@@ -62,7 +68,8 @@ class ParamStore {
   // Bytes of values of this rank's parameters (panels not counted, mirror counted).
   [[nodiscard]] std::size_t parameter_bytes() const;
 
-  // Takes the names of the current inventory: shared buckets are renamed when a growth step commits.
+  // Takes the names of the current inventory: shared buckets are renamed when a growth step
+  // commits.
   void take_names();
 
   void check_invariants() const;
@@ -73,9 +80,11 @@ class ParamStore {
   model::Spec spec_;
   Partition partition_;
   StoreShape shape_;
-  std::shared_ptr<Arenas> arenas_;  // shared: the store of a growth step in preparation accounts in the same arenas
+  std::shared_ptr<Arenas>
+      arenas_;  // shared: the store of a growth step in preparation accounts in the same arenas
   std::vector<model::Entity> entities_;
-  std::vector<std::shared_ptr<Bucket>> buckets_;  // shared: between the old store and the one in preparation
+  std::vector<std::shared_ptr<Bucket>>
+      buckets_;  // shared: between the old store and the one in preparation
   Bucket* head_table_ = nullptr;
 };
 

@@ -1,4 +1,5 @@
-// params/partition.hpp — this rank's share of everything: which logical shards it holds, which stage it is.
+// params/partition.hpp — this rank's share of everything: which logical shards it holds, which
+// stage it is.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -33,7 +34,8 @@ struct Partition {
     return stages.layers_of(place.pipeline);
   }
 
-  // Whether the entity in layer `layer` (-1 first, number of layers last) lives on this rank's stage.
+  // Whether the entity in layer `layer` (-1 first, number of layers last) lives on this rank's
+  // stage.
   [[nodiscard]] bool holds_layer(dim_t layer) const {
     return stages.stage_of(layer) == place.pipeline;
   }

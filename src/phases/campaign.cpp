@@ -40,7 +40,8 @@ device::Backend backend_of(const config::RunConfig& run) {
   }
   if (!kernels::cpu::has_cpu_backend()) {
     if (run.device == DeviceKind::cpu) {
-      throw Error(Code::usage, "run.device: cpu needs AVX2 and FMA, which this processor lacks; use reference");
+      throw Error(Code::usage,
+                  "run.device: cpu needs AVX2 and FMA, which this processor lacks; use reference");
     }
     return device::Backend::reference;
   }
@@ -50,9 +51,12 @@ device::Backend backend_of(const config::RunConfig& run) {
 void select_isa(config::Isa isa) {
   using kernels::cpu::Isa;
   switch (isa) {
-    case config::Isa::automatic: return kernels::cpu::select_isa(Isa::automatic);
-    case config::Isa::avx2: return kernels::cpu::select_isa(Isa::avx2);
-    case config::Isa::avx512: return kernels::cpu::select_isa(Isa::avx512);
+    case config::Isa::automatic:
+      return kernels::cpu::select_isa(Isa::automatic);
+    case config::Isa::avx2:
+      return kernels::cpu::select_isa(Isa::avx2);
+    case config::Isa::avx512:
+      return kernels::cpu::select_isa(Isa::avx512);
   }
 }
 
@@ -62,8 +66,8 @@ std::unique_ptr<device::Stream> make_stream(const config::RunConfig& run) {
     select_isa(run.isa);
   }
   const int local = comm::local_ranks(comm::process_environment()).value_or(1);
-  const int threads =
-      run.threads > 0 ? static_cast<int>(run.threads) : std::max(1, cores_of_this_process() / std::max(local, 1));
+  const int threads = run.threads > 0 ? static_cast<int>(run.threads)
+                                      : std::max(1, cores_of_this_process() / std::max(local, 1));
   auto stream = std::make_unique<device::Stream>(backend, threads);
   stream->pool().run([](int) { kernels::cpu::set_float_mode(); });
   return stream;
@@ -75,7 +79,8 @@ void check_same_config(comm::World& world, const config::Campaign& campaign) {
   std::vector<std::int64_t> range = {hash, -hash};
   world.group().all_reduce(std::span<std::int64_t>(range), comm::Reduce::min);
   if (range[0] != -range[1]) {
-    throw comm::AgreedError(Code::usage, "config: the ranks read different files; is the file system shared?", 0);
+    throw comm::AgreedError(
+        Code::usage, "config: the ranks read different files; is the file system shared?", 0);
   }
 }
 
@@ -94,8 +99,10 @@ void announce(Session& session, const Start& start) {
     say(session, "warning: " + w);
   }
   say(session,
-      fmt::format("{}: {} rank{}, tensor {} x pipeline {} x data {}; logical mesh tensor {} x data {} decides the numbers "
-                  "(against 1 x 1 a rank that holds several shards runs them one after the other); {} on {}, {} thread{} a "
+      fmt::format("{}: {} rank{}, tensor {} x pipeline {} x data {}; logical mesh tensor {} x data "
+                  "{} decides the numbers "
+                  "(against 1 x 1 a rank that holds several shards runs them one after the other); "
+                  "{} on {}, {} thread{} a "
                   "rank; {} parameters",
                   session.campaign.run.name,
                   session.world.size(),
@@ -148,15 +155,17 @@ void begin_phase(Session& session) {
 void end_phase(Session& session, double seconds) {
   State& state = session.state;
   const config::Phase phase = session.phase();
-  note_event(session,
-             "phase_finished",
-             {{"phase", phase.name}, {"kind", phase.kind()}, {"step", state.step}, {"seconds", seconds}});
+  note_event(
+      session,
+      "phase_finished",
+      {{"phase", phase.name}, {"kind", phase.kind()}, {"step", state.step}, {"seconds", seconds}});
   // The checkpoint of a phase's end is the first of the next phase: a restart begins there.
   const std::size_t ended = state.phase++;
   state.phase_begin = state.step;
   state.is_phase_begun = false;
   const bool is_changed = phase.steps() > 0 || phase.kind() == "grow";
-  if (is_changed || state.phase == session.campaign.phases.size() || is_phase_end_kept(session.campaign, ended)) {
+  if (is_changed || state.phase == session.campaign.phases.size() ||
+      is_phase_end_kept(session.campaign, ended)) {
     const auto why = phase.kind() == "grow" ? CheckpointWhy::growth : CheckpointWhy::phase_end;
     keep_phase_end(session, ended, save_checkpoint(session, why));
   }
@@ -176,7 +185,8 @@ CampaignEnd run_phases(Session& session) {
   return CampaignEnd::done;
 }
 
-// The report is for people; that it cannot be written is said, and does not fail a run that is done.
+// The report is for people; that it cannot be written is said, and does not fail a run that is
+// done.
 void write_report(Session& session) {
   if (!session.writers) {
     return;
@@ -196,8 +206,9 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
       throw Error(Code::usage, *mismatch);
     }
   });
-  const config::Campaign campaign = comm::collectively(
-      world.group(), "config", [&] { return config::load_campaign(input.config, input.overrides); });
+  const config::Campaign campaign = comm::collectively(world.group(), "config", [&] {
+    return config::load_campaign(input.config, input.overrides);
+  });
   check_same_config(world, campaign);
   const std::vector<std::string> found =
       comm::collectively(world.group(), "data", [&] { return data::check_data(campaign); });
@@ -212,7 +223,8 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
   session.faults.set_rank(world.rank());
   session.state = start.state;
   session.faults.set_step(session.state.step);
-  session.stream = comm::collectively(world.group(), "device", [&] { return make_stream(campaign.run); });
+  session.stream =
+      comm::collectively(world.group(), "device", [&] { return make_stream(campaign.run); });
   open_run(session, start, input);
   for (const std::string& line : found) {
     session.log.info(line);
@@ -239,11 +251,16 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
   if (!session.faults.is_empty()) {
     checkpoint::test_hook = [&session](const char* point) { (void)session.faults.pass(point); };
   }
-  if (start.from && session.state.phase > 0 && session.phase_step() == 0 && !session.state.is_phase_begun) {
-    keep_phase_end(session, session.state.phase - 1, start.from->path);  // a kill may have come between the two names
+  if (start.from && session.state.phase > 0 && session.phase_step() == 0 &&
+      !session.state.is_phase_begun) {
+    keep_phase_end(session,
+                   session.state.phase - 1,
+                   start.from->path);  // a kill may have come between the two names
   }
   if (!start.from) {
-    (void)save_checkpoint(session, CheckpointWhy::phase_end);  // step 0: a kill before the first interval loses nothing
+    (void)save_checkpoint(
+        session,
+        CheckpointWhy::phase_end);  // step 0: a kill before the first interval loses nothing
   }
   const CampaignEnd end = run_phases(session);
   if (!is_over) {  // a run that was over keeps the table of the attempt that ended it
@@ -252,7 +269,8 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
   if (session.writers) {
     session.writers->progress.finish();
   }
-  note_event(session, end == CampaignEnd::done ? "finished" : "paused", {{"step", session.state.step}});
+  note_event(
+      session, end == CampaignEnd::done ? "finished" : "paused", {{"step", session.state.step}});
   write_report(session);
   if (session.writers && end == CampaignEnd::done) {
     session.writers->progress.line(metrics::make_summary(session.run));

@@ -24,10 +24,12 @@ struct CampaignInput {
 enum class CampaignEnd { done, stopped };
 
 // Nothing is written before every check has passed. Collective over: world.
-// Throws AgreedError on every rank for what all ranks agree on; any other exception is one rank's own.
+// Throws AgreedError on every rank for what all ranks agree on; any other exception is one rank's
+// own.
 CampaignEnd run_campaign(comm::World& world, const CampaignInput& input);
 
-// What `validate` prints: the resolved meshes, phases, parameters, and what each growth phase will change. Local.
+// What `validate` prints: the resolved meshes, phases, parameters, and what each growth phase will
+// change. Local.
 [[nodiscard]] std::string describe_campaign(const CampaignInput& input, int ranks);
 
 }  // namespace cambium::phases

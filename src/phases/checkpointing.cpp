@@ -49,7 +49,8 @@ char* at(device::View v, dim_t element) {
   return static_cast<char*>(v.data) + static_cast<std::size_t>(element) * device::bytes_of(v.dtype);
 }
 
-// Visits (kind, part, elements of the bucket, memory of their first element) of what this rank holds of `kind`.
+// Visits (kind, part, elements of the bucket, memory of their first element) of what this rank
+// holds of `kind`.
 template <typename F>
 void for_each_piece(const params::ParamStore& store, bool is_write, F&& visit) {
   for (const auto& b : store.buckets()) {
@@ -74,7 +75,8 @@ void for_each_piece(const params::ParamStore& store, bool is_write, F&& visit) {
   }
 }
 
-// Every array of the model. Step counts are known to the stage that holds the entity; they travel to all ranks.
+// Every array of the model. Step counts are known to the stage that holds the entity; they travel
+// to all ranks.
 std::vector<Array> list_arrays(Session& session) {
   const params::ParamStore& store = *session.store;
   std::vector<std::int64_t> updates(store.entities().size(), 0);
@@ -91,12 +93,14 @@ std::vector<Array> list_arrays(Session& session) {
     for (std::size_t i = 0; i < store.entities().size(); ++i) {
       const model::Entity& e = store.entities()[i];
       for (const model::ParameterSpec& p : e.parameters) {
-        arrays.push_back({.name = kind + p.name,
-                          .type = type,
-                          .rows = p.rows,
-                          .cols = p.cols,
-                          .vector = p.is_vector,
-                          .attributes = {{"uid", p.uid}, {"birth_step", e.birth.step}, {"updates", updates[i]}}});
+        arrays.push_back(
+            {.name = kind + p.name,
+             .type = type,
+             .rows = p.rows,
+             .cols = p.cols,
+             .vector = p.is_vector,
+             .attributes = {
+                 {"uid", p.uid}, {"birth_step", e.birth.step}, {"updates", updates[i]}}});
       }
     }
   }
@@ -116,13 +120,17 @@ void link_checkpoint(const std::filesystem::path& from, const std::filesystem::p
     }
   }
   if (ec) {
-    throw Error(Code::storage, fmt::format("{}: cannot link the files of {}: {}", partial.string(), from.string(), ec.message()));
+    throw Error(
+        Code::storage,
+        fmt::format(
+            "{}: cannot link the files of {}: {}", partial.string(), from.string(), ec.message()));
   }
   sync_folder(partial);
   std::filesystem::remove_all(to, ec);
   std::filesystem::rename(partial, to, ec);
   if (ec) {
-    throw Error(Code::storage, fmt::format("{}: cannot rename into place: {}", to.string(), ec.message()));
+    throw Error(Code::storage,
+                fmt::format("{}: cannot rename into place: {}", to.string(), ec.message()));
   }
   sync_folder(to.parent_path());
 }
@@ -145,13 +153,16 @@ std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why) {
   request.step = session.state.step;
   request.run = session.campaign.run.name;
   request.arrays = list_arrays(session);
-  for_each_piece(*session.store, true, [&](int kind, const Bucket& b, const Part& p, Range elements, char* data) {
-    request.slices.push_back({.array = kKinds[kind] + p.spec.name,
-                              .type = type_of(b),
-                              .part = rectangle_of(p, elements),
-                              .data = data,
-                              .stride = p.spec.is_vector ? elements.size() : p.cols.size()});
-  });
+  for_each_piece(
+      *session.store,
+      true,
+      [&](int kind, const Bucket& b, const Part& p, Range elements, char* data) {
+        request.slices.push_back({.array = kKinds[kind] + p.spec.name,
+                                  .type = type_of(b),
+                                  .part = rectangle_of(p, elements),
+                                  .data = data,
+                                  .stride = p.spec.is_vector ? elements.size() : p.cols.size()});
+      });
   const config::ParallelConfig& parallel = session.parallel;
   request.state = to_json(session.state,
                           {{"attempt", session.attempt},
@@ -167,7 +178,8 @@ std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why) {
   request.retention.keep_last = keep.keep_last;
   request.retention.keep_every = keep.keep_every;
   const metrics::Stopwatch watch;
-  const checkpoint::WriteResult result = checkpoint::write_checkpoint(session.world.group(), request);
+  const checkpoint::WriteResult result =
+      checkpoint::write_checkpoint(session.world.group(), request);
   session.last_checkpoint_step = session.state.step;
   session.since_checkpoint.restart();
   for (const std::string& w : result.warnings) {
@@ -200,13 +212,14 @@ void keep_phase_end(Session& session, std::size_t index, const std::filesystem::
 void load_parameters(Session& session, const checkpoint::Checkpoint& from) {
   params::ParamStore& store = *session.store;
   std::vector<checkpoint::Target> targets;
-  for_each_piece(store, false, [&](int kind, const Bucket& b, const Part& p, Range elements, char* data) {
-    targets.push_back({.array = kKinds[kind] + p.spec.name,
-                       .type = type_of(b),
-                       .part = rectangle_of(p, elements),
-                       .data = data,
-                       .stride = p.spec.is_vector ? elements.size() : p.cols.size()});
-  });
+  for_each_piece(
+      store, false, [&](int kind, const Bucket& b, const Part& p, Range elements, char* data) {
+        targets.push_back({.array = kKinds[kind] + p.spec.name,
+                           .type = type_of(b),
+                           .part = rectangle_of(p, elements),
+                           .data = data,
+                           .stride = p.spec.is_vector ? elements.size() : p.cols.size()});
+      });
   comm::collectively(session.world.group(), "read checkpoint", [&] {
     for (const auto& b : store.buckets()) {
       for (Part& p : b->parts()) {
@@ -234,9 +247,11 @@ model::Spec taken_over(const checkpoint::Checkpoint& from) {
   const auto is_open = [&](const std::string& parameter) {
     return from.at(kKinds[0] + parameter).array.attributes.at("updates").get<std::int64_t>() > 0;
   };
-  const auto open_blocks = [&](const std::string& module, std::vector<model::InsertedBlock>& blocks) {
+  const auto open_blocks = [&](const std::string& module,
+                               std::vector<model::InsertedBlock>& blocks) {
     for (std::size_t m = 0; m < blocks.size(); ++m) {
-      blocks[m].born_closed = blocks[m].born_closed && !is_open(fmt::format("{}.inserted.{}.gate", module, m));
+      blocks[m].born_closed =
+          blocks[m].born_closed && !is_open(fmt::format("{}.inserted.{}.gate", module, m));
       blocks[m].birth = {};
     }
   };
@@ -247,7 +262,8 @@ model::Spec taken_over(const checkpoint::Checkpoint& from) {
     l.born_closed = l.born_closed && !is_open(fmt::format("layers.{}.attention.o.weight", i));
     l.birth = {};
     for (int m = 0; m < model::kLayerModules; ++m) {
-      open_blocks(fmt::format("layers.{}.{}", i, name_of(static_cast<model::LayerModule>(m))), l.inserted[m]);
+      open_blocks(fmt::format("layers.{}.{}", i, name_of(static_cast<model::LayerModule>(m))),
+                  l.inserted[m]);
     }
   }
   return spec;

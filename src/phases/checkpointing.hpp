@@ -1,4 +1,5 @@
-// phases/checkpointing.hpp — between a session and a checkpoint: which rank writes which rows, and what is read back.
+// phases/checkpointing.hpp — between a session and a checkpoint: which rank writes which rows, and
+// what is read back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,25 +8,27 @@
 
 namespace cambium::phases {
 
-// Writes the session's state at its present step. Rows are divided over data ranks as the optimizer divides them; a
-// replicated parameter is written by the first tensor rank, a mirror by nobody.
-// Collective over: world. Throws the agreed error of checkpoint::write_checkpoint. Returns its path.
+// Writes the session's state at its present step. Rows are divided over data ranks as the optimizer
+// divides them; a replicated parameter is written by the first tensor rank, a mirror by nobody.
+// Collective over: world. Throws the agreed error of checkpoint::write_checkpoint. Returns its
+// path.
 enum class CheckpointWhy { interval, phase_end, growth, stop };
 std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why);
 
-// Whether the end of phase `index` must outlive pruning: a later phase starts from it, or the next one grows it (the
-// checkpoint before a growth step has the step number of the one behind it).
+// Whether the end of phase `index` must outlive pruning: a later phase starts from it, or the next
+// one grows it (the checkpoint before a growth step has the step number of the one behind it).
 [[nodiscard]] bool is_phase_end_kept(const config::Campaign& campaign, std::size_t index);
 
-// `from` is the end of phase `index`: gives it the lasting name checkpoints/phase-NAME, where it is kept.
-// Collective over: world.
+// `from` is the end of phase `index`: gives it the lasting name checkpoints/phase-NAME, where it is
+// kept. Collective over: world.
 void keep_phase_end(Session& session, std::size_t index, const std::filesystem::path& from);
 
-// Fills parameters, slots and step counts of session.store from a checkpoint of the same spec, on any layout.
-// Collective over: world.
+// Fills parameters, slots and step counts of session.store from a checkpoint of the same spec, on
+// any layout. Collective over: world.
 void load_parameters(Session& session, const checkpoint::Checkpoint& from);
 
-// The spec of a model taken over from another run: what was opened there stays open here, births are past.
+// The spec of a model taken over from another run: what was opened there stays open here, births
+// are past.
 [[nodiscard]] model::Spec taken_over(const checkpoint::Checkpoint& from);
 
 // Moments and step counts become those of a fresh start.

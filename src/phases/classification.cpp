@@ -16,12 +16,16 @@ class CountCorrect : public engine::ClassifyTask {
   CountCorrect(engine::Engine& engine, const std::vector<TextMicroBatch>& batches, dim_t shards)
       : engine_(engine), batches_(batches), counts_(static_cast<std::size_t>(2 * shards), 0.0) {}
 
-  void run(std::size_t index, const engine::MicroBatch& batch, device::View h, device::View) override {
+  void run(std::size_t index,
+           const engine::MicroBatch& batch,
+           device::View h,
+           device::View) override {
     const auto scores = engine_.model().classifier->score(h, batch.last_row);
     const std::vector<std::int32_t>& labels = batches_[index].labels;
     for (std::size_t b = 0; b < labels.size(); ++b) {
       if (labels[b] >= 0) {
-        counts_[static_cast<std::size_t>(2 * batch.data_shard)] += scores.predicted[b] == labels[b] ? 1 : 0;
+        counts_[static_cast<std::size_t>(2 * batch.data_shard)] +=
+            scores.predicted[b] == labels[b] ? 1 : 0;
         counts_[static_cast<std::size_t>(2 * batch.data_shard + 1)] += 1;
       }
     }
@@ -49,7 +53,9 @@ data::TextBatch TextMicroBatch::view() {
   return {ids, last, labels};
 }
 
-void TextMicroBatch::fill(const data::TextSet& texts, std::span<const dim_t> samples, dim_t sequence_length) {
+void TextMicroBatch::fill(const data::TextSet& texts,
+                          std::span<const dim_t> samples,
+                          dim_t sequence_length) {
   texts.fill(samples, sequence_length, view());
   for (std::size_t b = 0; b < samples.size(); ++b) {
     uids[b] = samples[b] >= 0 ? texts.at(samples[b]).uid : 0;
@@ -117,7 +123,9 @@ Accuracy accuracy_on_texts(Session& session,
                            dim_t global_batch_size,
                            dim_t batches) {
   if (session.state.spec.classifier_uid == 0) {
-    throw Error(Code::usage, session.phase().name + ": task accuracy: the model has no classifier; an mtssl phase makes one");
+    throw Error(Code::usage,
+                session.phase().name +
+                    ": task accuracy: the model has no classifier; an mtssl phase makes one");
   }
   const data::LabelSet labels(session.state.labels);
   std::vector<data::Text> texts;
@@ -127,7 +135,8 @@ Accuracy accuracy_on_texts(Session& session,
       texts.push_back({.bytes = r.text, .label = label, .uid = static_cast<std::uint64_t>(r.line)});
     }
   }
-  return accuracy_on(session, data::TextSet(std::move(texts)), sequence_length, global_batch_size, batches);
+  return accuracy_on(
+      session, data::TextSet(std::move(texts)), sequence_length, global_batch_size, batches);
 }
 
 }  // namespace cambium::phases

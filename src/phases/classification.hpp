@@ -1,4 +1,5 @@
-// phases/classification.hpp — accuracy on labelled texts, for evaluation and for semi-supervised phases.
+// phases/classification.hpp — accuracy on labelled texts, for evaluation and for semi-supervised
+// phases.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,7 +25,8 @@ struct Accuracy {
                                    dim_t global_batch_size,
                                    dim_t batches);
 
-// The same on a JSON-lines file, with the labels of the last semi-supervised phase; texts of other labels are left out.
+// The same on a JSON-lines file, with the labels of the last semi-supervised phase; texts of other
+// labels are left out.
 [[nodiscard]] Accuracy accuracy_on_texts(Session& session,
                                          const std::filesystem::path& path,
                                          dim_t sequence_length,

@@ -22,11 +22,15 @@ std::string stages_text(const model::StageMap& map) {
   return text;
 }
 
-std::string describe_growth(const config::GrowPhase& phase, const model::Spec& before, model::Spec& spec, int stages) {
+std::string describe_growth(const config::GrowPhase& phase,
+                            const model::Spec& before,
+                            model::Spec& spec,
+                            int stages) {
   std::string text;
   for (const config::GrowOperation& o : phase.operations) {
     const auto operation = growth::make_operation(o);
-    text += fmt::format("    {} (claim {})\n", operation->describe(), growth::name_of(operation->claim()));
+    text += fmt::format(
+        "    {} (claim {})\n", operation->describe(), growth::name_of(operation->claim()));
   }
   spec = growth::grow(spec, phase.operations, 0);
   text += fmt::format("    parameters {} -> {}, layers {} -> {}, layers by stage {} -> {}\n",
@@ -57,17 +61,19 @@ std::string describe_campaign(const CampaignInput& input, int ranks) {
     spec = model::make_spec(campaign.model, config::vocabulary_size(campaign));
   }
   const config::ParallelConfig p = config::resolve_parallel(campaign, ranks);
-  text += fmt::format("{}: {} ranks, tensor {} x pipeline {} x data {}; logical tensor {} x data {}; {} parameters; layers by "
-                      "stage {}\n",
-                      campaign.run.name,
-                      ranks,
-                      p.tensor,
-                      p.pipeline,
-                      p.data,
-                      p.logical.tensor,
-                      p.logical.data,
-                      parameter_count(inventory(spec)),
-                      stages_text(plan_stages(spec, p.pipeline, p.stages)));
+  text += fmt::format(
+      "{}: {} ranks, tensor {} x pipeline {} x data {}; logical tensor {} x data {}; {} "
+      "parameters; layers by "
+      "stage {}\n",
+      campaign.run.name,
+      ranks,
+      p.tensor,
+      p.pipeline,
+      p.data,
+      p.logical.tensor,
+      p.logical.data,
+      parameter_count(inventory(spec)),
+      stages_text(plan_stages(spec, p.pipeline, p.stages)));
   for (const config::Phase& phase : campaign.phases) {
     text += fmt::format("  {} ({}){}{}\n",
                         phase.name,

@@ -1,4 +1,5 @@
-// phases/evaluate.cpp — loss on held-out text, or accuracy on held-out labelled text. Updates nothing.
+// phases/evaluate.cpp — loss on held-out text, or accuracy on held-out labelled text. Updates
+// nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -16,14 +17,21 @@ PhaseEnd run_evaluate(Session& session) {
   metrics::Fields row{
       {"phase", session.phase().name}, {"kind", session.phase().kind()}, {"step", state.step}};
   if (phase.task == config::EvaluateTask::loss) {
-    const LossOnText v = loss_on_text(session, phase.data, phase.sequence_length, batch, phase.batches);
+    const LossOnText v =
+        loss_on_text(session, phase.data, phase.sequence_length, batch, phase.batches);
     row.add("validation_loss", v.loss).add("validation_tokens", v.tokens);
-    say(session, fmt::format("{}: loss {:.4f} on {} tokens", session.phase().name, v.loss, v.tokens));
+    say(session,
+        fmt::format("{}: loss {:.4f} on {} tokens", session.phase().name, v.loss, v.tokens));
   } else {
-    const Accuracy a = accuracy_on_texts(session, phase.data, phase.sequence_length, batch, phase.batches);
+    const Accuracy a =
+        accuracy_on_texts(session, phase.data, phase.sequence_length, batch, phase.batches);
     row.add("accuracy", a.share()).add("correct", a.correct).add("examples", a.samples);
     say(session,
-        fmt::format("{}: accuracy {:.2f} % ({} of {})", session.phase().name, 100 * a.share(), a.correct, a.samples));
+        fmt::format("{}: accuracy {:.2f} % ({} of {})",
+                    session.phase().name,
+                    100 * a.share(),
+                    a.correct,
+                    a.samples));
   }
   if (session.writers) {
     session.writers->metrics.write(row);

@@ -41,9 +41,11 @@ void FaultInjection::add(const std::string& text) {
   const std::size_t colon = text.find(':');
   const auto kind = kinds().find(text.substr(0, colon));
   if (kind == kinds().end() || colon == std::string::npos) {
-    throw Error(Code::usage,
-                "--inject " + text + ": expected KIND:point=P[,rank=R][,step=S][,count=N][,after=N], KIND one of throw "
-                "exit kill kill_all hang nan fail slow");
+    throw Error(
+        Code::usage,
+        "--inject " + text +
+            ": expected KIND:point=P[,rank=R][,step=S][,count=N][,after=N], KIND one of throw "
+            "exit kill kill_all hang nan fail slow");
   }
   Fault fault{.kind = kind->second};
   std::size_t at = colon + 1;
@@ -70,13 +72,16 @@ void FaultInjection::add(const std::string& text) {
     at = end + 1;
   }
   if (fault.point.empty()) {  // it would never fire, and a test of it would pass for nothing
-    throw Error(Code::usage, "--inject " + text + ": no point; expected KIND:point=P[,rank=R][,step=S][,count=N][,after=N]");
+    throw Error(Code::usage,
+                "--inject " + text +
+                    ": no point; expected KIND:point=P[,rank=R][,step=S][,count=N][,after=N]");
   }
   faults_.push_back(fault);
 }
 
 bool FaultInjection::is_due(Fault& fault, const char* point) const {
-  if (fault.point != point || (fault.rank >= 0 && fault.rank != rank_) || (fault.step >= 0 && fault.step != step_)) {
+  if (fault.point != point || (fault.rank >= 0 && fault.rank != rank_) ||
+      (fault.step >= 0 && fault.step != step_)) {
     return false;
   }
   if (fault.after > 0) {

@@ -1,5 +1,6 @@
-// phases/fault_injection.hpp — failures on demand, for tests: `cambium run --inject KIND:point=P,rank=R,step=S`.
-// A run without --inject passes a null check at each point and nothing else.
+// phases/fault_injection.hpp — failures on demand, for tests: `cambium run --inject
+// KIND:point=P,rank=R,step=S`. A run without --inject passes a null check at each point and nothing
+// else.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,11 +16,11 @@ enum class FaultKind : std::uint8_t {
   throw_error,  // an exception on this rank alone
   exit,         // leaves with status 0, as a library might
   kill,         // SIGKILL to itself
-  kill_all,     // SIGKILL to every rank of this host's job (its process group's siblings), itself last
-  hang,         // stops responding
-  nan,          // poisons a gradient
-  fail,         // an error inside a collective step: all ranks agree on it
-  slow,         // sleeps 20 ms
+  kill_all,  // SIGKILL to every rank of this host's job (its process group's siblings), itself last
+  hang,      // stops responding
+  nan,       // poisons a gradient
+  fail,      // an error inside a collective step: all ranks agree on it
+  slow,      // sleeps 20 ms
 };
 
 struct Fault {

@@ -1,7 +1,8 @@
-// phases/grow.cpp — a growth step as a transaction over all ranks, inside the running job (design.md §6):
-// propose → prepare → prove → vote → commit record → swap. Until the record is on the disk nothing has happened: the old
-// store, spec and plans were not touched, so roll-back drops values. A restart from the checkpoint before repeats the
-// surgery, which is a pure function of spec, operations and step; one that was rolled back is in the journal and stays so.
+// phases/grow.cpp — a growth step as a transaction over all ranks, inside the running job
+// (design.md §6): propose → prepare → prove → vote → commit record → swap. Until the record is on
+// the disk nothing has happened: the old store, spec and plans were not touched, so roll-back drops
+// values. A restart from the checkpoint before repeats the surgery, which is a pure function of
+// spec, operations and step; one that was rolled back is in the journal and stays so.
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
@@ -57,7 +58,8 @@ void pass_together(Session& session, const char* point) {
 }
 
 void check_hashes(Session& session, std::uint64_t hash) {
-  std::vector<std::int64_t> range = {static_cast<std::int64_t>(hash >> 1), -static_cast<std::int64_t>(hash >> 1)};
+  std::vector<std::int64_t> range = {static_cast<std::int64_t>(hash >> 1),
+                                     -static_cast<std::int64_t>(hash >> 1)};
   session.world.group().all_reduce(std::span<std::int64_t>(range), comm::Reduce::min);
   if (range[0] != -range[1]) {
     throw comm::AgreedError(Code::bug, "growth: the ranks propose different networks", 0);
@@ -81,16 +83,16 @@ Proposal propose(Session& session, const config::GrowPhase& phase) {
 
 void prove(Session& session, const config::GrowPhase& phase, const ProbeResult& result) {
   if (result.differing > 0 || result.not_finite > 0) {
-    throw comm::AgreedError(
-        Code::bug,
-        fmt::format("{}: the grown network is not the old one: {} of {} probe logits have other bits (largest difference "
-                    "{}), {} are not finite; expected none",
-                    session.phase().name,
-                    result.differing,
-                    result.compared,
-                    result.max_difference,
-                    result.not_finite),
-        0);
+    throw comm::AgreedError(Code::bug,
+                            fmt::format("{}: the grown network is not the old one: {} of {} probe "
+                                        "logits have other bits (largest difference "
+                                        "{}), {} are not finite; expected none",
+                                        session.phase().name,
+                                        result.differing,
+                                        result.compared,
+                                        result.max_difference,
+                                        result.not_finite),
+                            0);
   }
   (void)phase;
 }
@@ -122,11 +124,13 @@ void transact(Session& session, const config::GrowPhase& phase) {
   pass_together(session, "growth.propose");
   const Proposal proposal = propose(session, phase);
   check_hashes(session, proposal.hash);
-  const std::vector<double> before = probe_logits(session, engine_for(session, probe.sequence_length), probe);
+  const std::vector<double> before =
+      probe_logits(session, engine_for(session, probe.sequence_length), probe);
 
   pass_together(session, "growth.prepare");
-  Regrown regrown = comm::collectively(
-      session.world.group(), "growth: prepare", [&] { return prepare_store(session, proposal.spec); });
+  Regrown regrown = comm::collectively(session.world.group(), "growth: prepare", [&] {
+    return prepare_store(session, proposal.spec);
+  });
   pass_together(session, "growth.move");
   move_entities(session, regrown);
   auto engine = comm::collectively(session.world.group(), "growth: prepare", [&] {
@@ -145,9 +149,10 @@ void transact(Session& session, const config::GrowPhase& phase) {
   pass_together(session, "growth.vote");
   comm::collectively(session.world.group(), "growth: commit record", [&] {
     if (session.writers) {
-      session.writers->journal.write(session.state.step,
-                                     kCommitted,
-                                     {{"phase", session.phase().name}, {"spec", hash_hex(proposal.hash)}});
+      session.writers->journal.write(
+          session.state.step,
+          kCommitted,
+          {{"phase", session.phase().name}, {"spec", hash_hex(proposal.hash)}});
     }
   });
   session.faults.pass("growth.committed");
@@ -180,7 +185,8 @@ void transact(Session& session, const config::GrowPhase& phase) {
               {"parameters_before", parameters_before},
               {"parameters_after", parameter_count(session.store->entities())}});
   say(session,
-      fmt::format("{}: committed in {:.2f} s: {} of {} probe logits have other bits, largest difference {}; {} of {} plan "
+      fmt::format("{}: committed in {:.2f} s: {} of {} probe logits have other bits, largest "
+                  "difference {}; {} of {} plan "
                   "nodes recomputed; layers by stage {} -> {}; parameters {} -> {}",
                   session.phase().name,
                   pause.seconds(),
@@ -197,7 +203,8 @@ void transact(Session& session, const config::GrowPhase& phase) {
 
 bool was_rolled_back(const Session& session) {
   for (const metrics::JournalEntry& e : metrics::Journal::read(session.run)) {
-    if (e.decision == kRolledBack && e.step == session.state.step && e.text("phase") == session.phase().name) {
+    if (e.decision == kRolledBack && e.step == session.state.step &&
+        e.text("phase") == session.phase().name) {
       return true;
     }
   }
@@ -223,10 +230,12 @@ std::vector<dim_t> keep_in_place(const Session& session, const model::Spec& spec
 
 PhaseEnd run_grow(Session& session) {
   const auto& phase = std::get<config::GrowPhase>(session.phase().settings);
-  const bool is_skipped =
-      comm::collectively(session.world.group(), "growth: journal", [&] { return was_rolled_back(session); });
+  const bool is_skipped = comm::collectively(
+      session.world.group(), "growth: journal", [&] { return was_rolled_back(session); });
   if (is_skipped) {
-    say(session, session.phase().name + ": was rolled back in an earlier attempt; going on with the old network");
+    say(session,
+        session.phase().name +
+            ": was rolled back in an earlier attempt; going on with the old network");
     return PhaseEnd::done;
   }
   try {

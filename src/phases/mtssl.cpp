@@ -1,6 +1,7 @@
-// phases/mtssl.cpp — semi-supervised classification with a learned threshold (methods.md §2), and its supervised control
-// (threshold off: the same labelled batches and steps, no unlabelled text).
-// The order of texts is keyed by the step within the phase, so that phase and control see the same labelled batches.
+// phases/mtssl.cpp — semi-supervised classification with a learned threshold (methods.md §2), and
+// its supervised control (threshold off: the same labelled batches and steps, no unlabelled text).
+// The order of texts is keyed by the step within the phase, so that phase and control see the same
+// labelled batches.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fmt/format.h>
@@ -31,9 +32,11 @@ struct Layout {
 Layout lay_out(const config::MtsslPhase& phase, const State& state, Range shards, bool is_odd) {
   const dim_t micro = state.contract.micro_batch_size;
   const data::BatchShape labelled{phase.global_batch_size, micro, state.contract.logical.data};
-  const data::BatchShape unlabelled{phase.global_batch_size * phase.unlabelled_ratio, micro, state.contract.logical.data};
+  const data::BatchShape unlabelled{
+      phase.global_batch_size * phase.unlabelled_ratio, micro, state.contract.logical.data};
   const dim_t n = labelled.micro_batches_per_shard();
-  const dim_t n_unlabelled = phase.threshold.kind == ThresholdKind::off ? 0 : unlabelled.micro_batches_per_shard();
+  const dim_t n_unlabelled =
+      phase.threshold.kind == ThresholdKind::off ? 0 : unlabelled.micro_batches_per_shard();
   const bool is_learned = phase.threshold.kind == ThresholdKind::learned;
   const Range meta = !is_learned ? Range{0, 0} : (is_odd ? Range{0, n / 2} : Range{n - n / 2, n});
   Layout out;
@@ -57,7 +60,9 @@ Layout lay_out(const config::MtsslPhase& phase, const State& state, Range shards
       }
     }
     for (dim_t m = 0; m < n_unlabelled; ++m) {
-      add(Role::strong, unlabelled.samples(shards.begin + s, m).begin, first + static_cast<std::size_t>(m));
+      add(Role::strong,
+          unlabelled.samples(shards.begin + s, m).begin,
+          first + static_cast<std::size_t>(m));
     }
   }
   return out;
@@ -101,23 +106,30 @@ void fill_texts(const data::MtsslData& data,
   }
 }
 
-std::vector<engine::MicroBatch> make_batches(const Layout& layout, std::vector<TextMicroBatch>& texts) {
+std::vector<engine::MicroBatch> make_batches(const Layout& layout,
+                                             std::vector<TextMicroBatch>& texts) {
   std::vector<engine::MicroBatch> batches;
   for (std::size_t i = 0; i < layout.roles.size(); ++i) {
     const bool is_trained = layout.roles[i] == Role::labelled || layout.roles[i] == Role::strong;
-    batches.push_back({.mode = is_trained ? layers::Mode::train : layers::Mode::forward_only,
-                       .task = engine::Task::classify,
-                       .data_shard = layout.shard[i],
-                       .ids = device::view_of(texts[i].ids.data(), static_cast<dim_t>(texts[i].ids.size())),
-                       .last_row = texts[i].last_rows(),
-                       .role = static_cast<int>(layout.roles[i])});
+    batches.push_back(
+        {.mode = is_trained ? layers::Mode::train : layers::Mode::forward_only,
+         .task = engine::Task::classify,
+         .data_shard = layout.shard[i],
+         .ids = device::view_of(texts[i].ids.data(), static_cast<dim_t>(texts[i].ids.size())),
+         .last_row = texts[i].last_rows(),
+         .role = static_cast<int>(layout.roles[i])});
   }
   return batches;
 }
 
-void record_accuracy(Session& session, const config::MtsslPhase& phase, const data::MtsslData& data) {
-  const Accuracy a = accuracy_on(
-      session, data.held_out, phase.sequence_length, phase.global_batch_size, phase.validation.batches);
+void record_accuracy(Session& session,
+                     const config::MtsslPhase& phase,
+                     const data::MtsslData& data) {
+  const Accuracy a = accuracy_on(session,
+                                 data.held_out,
+                                 phase.sequence_length,
+                                 phase.global_batch_size,
+                                 phase.validation.batches);
   if (session.writers) {
     session.writers->metrics.write({{"phase", session.phase().name},
                                     {"kind", session.phase().kind()},
@@ -135,7 +147,10 @@ void record_accuracy(Session& session, const config::MtsslPhase& phase, const da
                   a.samples));
 }
 
-metrics::Fields describe(const StepResult& result, const MtsslStep& step, double gradient, const Threshold& after) {
+metrics::Fields describe(const StepResult& result,
+                         const MtsslStep& step,
+                         double gradient,
+                         const Threshold& after) {
   const std::vector<double>& s = result.sums;
   const double unlabelled = std::max(step.unlabelled, 1.0);
   metrics::Fields row{{"supervised_loss", s[kLabelledLoss] / step.labelled},
@@ -171,7 +186,8 @@ PhaseEnd run_mtssl(Session& session) {
   const Range shards = where.data_shards();
   const dim_t micro = state.contract.micro_batch_size;
   Layout layout = lay_out(phase, state, shards, true);
-  std::vector<TextMicroBatch> texts(layout.roles.size(), TextMicroBatch(micro, phase.sequence_length));
+  std::vector<TextMicroBatch> texts(layout.roles.size(),
+                                    TextMicroBatch(micro, phase.sequence_length));
   std::vector<std::size_t> teacher_of = layout.teacher;
   MtsslTask task(engine, session.groups, where, texts, teacher_of);
   const bool is_learned = phase.threshold.kind == ThresholdKind::learned;
@@ -186,8 +202,8 @@ PhaseEnd run_mtssl(Session& session) {
     fill_texts(data, phase, state, step, layout, texts);
     const std::vector<engine::MicroBatch> batches = make_batches(layout, texts);
     const auto count = [&](Role role) {  // texts of the whole step
-      return static_cast<double>(std::count(layout.roles.begin(), layout.roles.end(), role) * micro *
-                                 state.contract.logical.data / shards.size());
+      return static_cast<double>(std::count(layout.roles.begin(), layout.roles.end(), role) *
+                                 micro * state.contract.logical.data / shards.size());
     };
     const MtsslStep setting{.tau = state.threshold.tau,
                             .temperature = phase.threshold.temperature,
@@ -218,11 +234,17 @@ PhaseEnd run_mtssl(Session& session) {
                         .classes = data.labels.size(),
                         .warmup_updates = phase.steps / 20});
     }
-    const double loss = result.sums[kLabelledLoss] / setting.labelled +
-                        (setting.unlabelled > 0
-                             ? phase.unlabelled_weight * result.sums[kUnlabelledLoss] / setting.unlabelled
-                             : 0.0);
-    record_step(session, result, loss, input, phase.steps, describe(result, setting, gradient, state.threshold));
+    const double loss =
+        result.sums[kLabelledLoss] / setting.labelled +
+        (setting.unlabelled > 0
+             ? phase.unlabelled_weight * result.sums[kUnlabelledLoss] / setting.unlabelled
+             : 0.0);
+    record_step(session,
+                result,
+                loss,
+                input,
+                phase.steps,
+                describe(result, setting, gradient, state.threshold));
     const bool is_last = session.phase_step() == phase.steps;
     const dim_t every = phase.validation.every_steps;
     if (is_last || (every > 0 && step % every == 0)) {

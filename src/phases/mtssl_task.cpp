@@ -22,7 +22,12 @@ MtsslTask::MtsslTask(engine::Engine& engine,
                      const params::Partition& where,
                      const std::vector<TextMicroBatch>& texts,
                      const std::vector<std::size_t>& teacher_of)
-    : engine_(engine), groups_(groups), where_(where), texts_(texts), teacher_of_(teacher_of), kept_(texts.size()) {
+    : engine_(engine),
+      groups_(groups),
+      where_(where),
+      texts_(texts),
+      teacher_of_(teacher_of),
+      kept_(texts.size()) {
   values_.assign(static_cast<std::size_t>(where.data_shards().size() * kMtsslWidth), 0.0);
   if (!engine.model().classifier) {
     return;
@@ -31,7 +36,8 @@ MtsslTask::MtsslTask(engine::Engine& engine,
   for (dim_t i = 0; i < context.shards().size(); ++i) {
     head_elements_ += engine.model().classifier->part(i).elements;
   }
-  const std::size_t bytes = static_cast<std::size_t>(head_elements_) * device::bytes_of(context.shape.dtype);
+  const std::size_t bytes =
+      static_cast<std::size_t>(head_elements_) * device::bytes_of(context.shape.dtype);
   for (dim_t s = 0; s < where.data_shards().size(); ++s) {
     meta_.emplace_back(bytes);
   }
@@ -52,10 +58,14 @@ void MtsslTask::begin(const MtsslStep& step) {
 
 void MtsslTask::run(std::size_t index, const engine::MicroBatch& batch, View h, View dh) {
   switch (static_cast<Role>(batch.role)) {
-    case Role::teacher: return run_teacher(index, batch, h);
-    case Role::meta: return run_meta(index, batch, h);
-    case Role::labelled: return run_labelled(index, batch, h, dh);
-    case Role::strong: return run_strong(index, batch, h, dh);
+    case Role::teacher:
+      return run_teacher(index, batch, h);
+    case Role::meta:
+      return run_meta(index, batch, h);
+    case Role::labelled:
+      return run_labelled(index, batch, h, dh);
+    case Role::strong:
+      return run_strong(index, batch, h, dh);
   }
 }
 
@@ -74,12 +84,13 @@ void MtsslTask::run_meta(std::size_t index, const engine::MicroBatch& batch, Vie
   dim_t offset = 0;
   for (dim_t i = 0; i < engine_.model().context.shards().size(); ++i) {
     const params::Part& p = head.part(i);
-    const View gradient = memory.view(engine_.model().context.shape.dtype,
-                                      p.rows.size(),
-                                      p.cols.size(),
-                                      static_cast<std::size_t>(offset) *
-                                          device::bytes_of(engine_.model().context.shape.dtype));
-    head.add_head_gradient(head.logits_gradient(i, texts_[index].labels, {}, 1.0 / step_.meta), gradient);
+    const View gradient = memory.view(
+        engine_.model().context.shape.dtype,
+        p.rows.size(),
+        p.cols.size(),
+        static_cast<std::size_t>(offset) * device::bytes_of(engine_.model().context.shape.dtype));
+    head.add_head_gradient(head.logits_gradient(i, texts_[index].labels, {}, 1.0 / step_.meta),
+                           gradient);
     offset += p.elements;
   }
 }
@@ -121,7 +132,8 @@ void MtsslTask::run_strong(std::size_t index, const engine::MicroBatch& batch, V
   }
   std::vector<View> gradients;
   for (dim_t i = 0; i < engine_.model().context.shards().size(); ++i) {
-    gradients.push_back(head.logits_gradient(i, teacher.pseudo, kept.mask, step_.lambda / step_.unlabelled));
+    gradients.push_back(
+        head.logits_gradient(i, teacher.pseudo, kept.mask, step_.lambda / step_.unlabelled));
   }
   head.backward(gradients, dh);
 }
@@ -143,9 +155,10 @@ void MtsslTask::keep_strong(std::size_t index, const std::vector<std::int32_t>& 
   dim_t offset = 0;
   for (dim_t i = 0; i < engine_.model().context.shards().size(); ++i) {
     const View residual = head.logits_gradient(i, pseudo, {}, 1.0);
-    kernels::copy(stream,
-                  residual,
-                  kept.residual.view(t, batch, residual.cols, static_cast<std::size_t>(offset) * element));
+    kernels::copy(
+        stream,
+        residual,
+        kept.residual.view(t, batch, residual.cols, static_cast<std::size_t>(offset) * element));
     offset += batch * residual.cols;
   }
 }
@@ -156,25 +169,29 @@ View MtsslTask::reduce_meta_gradient() {
   device::Stream& stream = engine_.model().context.stream;
   comm::Group& data = *groups_.data;
   const comm::ShardSum sum(where_.logical.data, data.size(), data.rank());
-  const ResidentSum resident = plan_resident_sum(SumTree(where_.logical.data), where_.data_shards());
+  const ResidentSum resident =
+      plan_resident_sum(SumTree(where_.logical.data), where_.data_shards());
   std::vector<View> leaves;
   for (const device::Buffer& m : meta_) {
     leaves.push_back(m.view(t, 1, head_elements_));
   }
   for (const AddStep& step : resident.steps) {
-    kernels::add_into(stream, leaves[static_cast<std::size_t>(step.to)], leaves[static_cast<std::size_t>(step.from)]);
+    kernels::add_into(stream,
+                      leaves[static_cast<std::size_t>(step.to)],
+                      leaves[static_cast<std::size_t>(step.from)]);
   }
   std::vector<View> nodes;
   for (const dim_t slot : resident.node_slot) {
     nodes.push_back(leaves[static_cast<std::size_t>(slot)]);
   }
   const View total = meta_total_.view(t, 1, head_elements_);
-  comm::tree_all_reduce(data, stream, sum, nodes, total, workspace_, engine_.model().context.shape.reduction);
+  comm::tree_all_reduce(
+      data, stream, sum, nodes, total, workspace_, engine_.model().context.shape.reduction);
   return total;
 }
 
-// a_i of every strong text of this rank, micro-batches ascending: sum over classes and features ascending within a logical
-// tensor shard, in fp64, shards by the tree.
+// a_i of every strong text of this rank, micro-batches ascending: sum over classes and features
+// ascending within a logical tensor shard, in fp64, shards by the tree.
 std::vector<double> MtsslTask::products(View meta) {
   const layers::TensorContext& context = engine_.model().context;
   const dim_t hidden = context.shape.hidden;
@@ -190,7 +207,8 @@ std::vector<double> MtsslTask::products(View meta) {
         continue;
       }
       const View h = kept.hidden.view(context.shape.dtype, batch, hidden);
-      const View residual = kept.residual.view(context.shape.dtype, 1, batch * (head_elements_ / hidden));
+      const View residual =
+          kept.residual.view(context.shape.dtype, 1, batch * (head_elements_ / hidden));
       for (dim_t b = 0; b < batch; ++b, ++texts) {
         double a = 0;
         for (dim_t c = 0; c < classes; ++c) {
@@ -220,7 +238,8 @@ std::vector<double> MtsslTask::finish() {
       }
       const Kept& teacher = kept_[teacher_of_[i]];
       for (const double u : teacher.confidence) {
-        value(kept_[i].data_shard, kProducts) += soft_mask_derivative(u, step_.tau, step_.temperature) * a[at++];
+        value(kept_[i].data_shard, kProducts) +=
+            soft_mask_derivative(u, step_.tau, step_.temperature) * a[at++];
       }
     }
   }

@@ -1,7 +1,9 @@
-// phases/mtssl_task.hpp — the last stage's part of a semi-supervised step. Micro-batches of each data shard, in order:
-// teacher (unchanged unlabelled texts, forward only), meta (labelled, forward only), labelled, strong (masked unlabelled).
-// a_i = <g_meta, g_i> over the head's parameters: g_meta is complete only when every data shard's meta texts were seen, so
-// the strong texts' (softmax - pseudo-label) and hidden states are kept and multiplied at the end of the pass (methods.md §2.4).
+// phases/mtssl_task.hpp — the last stage's part of a semi-supervised step. Micro-batches of each
+// data shard, in order: teacher (unchanged unlabelled texts, forward only), meta (labelled, forward
+// only), labelled, strong (masked unlabelled). a_i = <g_meta, g_i> over the head's parameters:
+// g_meta is complete only when every data shard's meta texts were seen, so the strong texts'
+// (softmax - pseudo-label) and hidden states are kept and multiplied at the end of the pass
+// (methods.md §2.4).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,7 +32,8 @@ enum : dim_t { kLabelledLoss, kUnlabelledLoss, kProducts, kMask, kPassed, kCorre
 
 class MtsslTask : public engine::ClassifyTask {
  public:
-  // texts[i]: the texts of micro-batch i; a strong micro-batch takes the pseudo-labels of `teacher_of[i]`.
+  // texts[i]: the texts of micro-batch i; a strong micro-batch takes the pseudo-labels of
+  // `teacher_of[i]`.
   MtsslTask(engine::Engine& engine,
             comm::MeshGroups& groups,
             const params::Partition& where,
@@ -38,9 +41,13 @@ class MtsslTask : public engine::ClassifyTask {
             const std::vector<std::size_t>& teacher_of);
 
   void begin(const MtsslStep& step);
-  void run(std::size_t index, const engine::MicroBatch& batch, device::View h, device::View dh) override;
+  void run(std::size_t index,
+           const engine::MicroBatch& batch,
+           device::View h,
+           device::View dh) override;
 
-  // After the pass, on the last stage: kMtsslWidth values per local data shard. Collective over: data, tensor.
+  // After the pass, on the last stage: kMtsslWidth values per local data shard. Collective over:
+  // data, tensor.
   [[nodiscard]] std::vector<double> finish();
 
  private:
@@ -49,14 +56,20 @@ class MtsslTask : public engine::ClassifyTask {
     std::vector<double> confidence;    // teacher: logit of the largest probability
     std::vector<double> mask;          // strong
     dim_t data_shard = 0;
-    device::Buffer residual;           // strong: (B, C/tp) per local tensor shard, unscaled softmax - onehot
-    device::Buffer hidden;             // strong: (B, D)
+    device::Buffer residual;  // strong: (B, C/tp) per local tensor shard, unscaled softmax - onehot
+    device::Buffer hidden;    // strong: (B, D)
   };
 
   void run_teacher(std::size_t index, const engine::MicroBatch& batch, device::View h);
   void run_meta(std::size_t index, const engine::MicroBatch& batch, device::View h);
-  void run_labelled(std::size_t index, const engine::MicroBatch& batch, device::View h, device::View dh);
-  void run_strong(std::size_t index, const engine::MicroBatch& batch, device::View h, device::View dh);
+  void run_labelled(std::size_t index,
+                    const engine::MicroBatch& batch,
+                    device::View h,
+                    device::View dh);
+  void run_strong(std::size_t index,
+                  const engine::MicroBatch& batch,
+                  device::View h,
+                  device::View dh);
   void keep_strong(std::size_t index, const std::vector<std::int32_t>& pseudo);
   [[nodiscard]] device::View reduce_meta_gradient();
   [[nodiscard]] std::vector<double> products(device::View meta);
@@ -70,10 +83,11 @@ class MtsslTask : public engine::ClassifyTask {
   MtsslStep step_;
   std::vector<Kept> kept_;
   std::vector<double> values_;
-  std::vector<device::Buffer> meta_;  // per local data shard: all local (C/tp, D), one after the other
+  std::vector<device::Buffer>
+      meta_;  // per local data shard: all local (C/tp, D), one after the other
   device::Buffer meta_total_;
   device::Buffer workspace_;
-  dim_t head_elements_ = 0;           // of all local tensor shards
+  dim_t head_elements_ = 0;  // of all local tensor shards
 };
 
 }  // namespace cambium::phases

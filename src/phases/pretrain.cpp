@@ -75,7 +75,8 @@ PhaseEnd run_pretrain(Session& session) {
         optimizer::learning_rate_at(phase.learning_rate, session.phase_step() + 1, phase.steps);
     input.tokens = step_tokens;
     const StepResult result = train_step(session, engine, input);
-    record_step(session, result, result.sums[0] / static_cast<double>(step_tokens), input, phase.steps);
+    record_step(
+        session, result, result.sums[0] / static_cast<double>(step_tokens), input, phase.steps);
     const bool is_last = session.phase_step() == phase.steps;
     const dim_t every = phase.validation ? phase.validation->every_steps : 0;
     if (is_last || (every > 0 && state.step % every == 0)) {

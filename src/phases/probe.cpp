@@ -10,7 +10,9 @@
 
 namespace cambium::phases {
 
-std::vector<double> probe_logits(Session& session, engine::Engine& engine, const ProbeShape& shape) {
+std::vector<double> probe_logits(Session& session,
+                                 engine::Engine& engine,
+                                 const ProbeShape& shape) {
   const State& state = session.state;
   const dim_t micro = state.contract.micro_batch_size;
   const Range shards = session.store->partition().data_shards();
@@ -20,7 +22,8 @@ std::vector<double> probe_logits(Session& session, engine::Engine& engine, const
   std::vector<engine::MicroBatch> list;
   for (dim_t i = 0; i < shape.batches * shards.size(); ++i) {
     const dim_t global = (shards.begin + i / shape.batches) * shape.batches + i % shape.batches;
-    const RandomStream random(state.contract.seed, Purpose::probe, static_cast<std::uint64_t>(global));
+    const RandomStream random(
+        state.contract.seed, Purpose::probe, static_cast<std::uint64_t>(global));
     for (dim_t t = 0; t < tokens; ++t) {
       buffers.ids(i)[static_cast<std::size_t>(t)] =
           static_cast<std::int32_t>(random.below_at(static_cast<std::uint64_t>(t), vocabulary));
@@ -36,8 +39,9 @@ std::vector<double> probe_logits(Session& session, engine::Engine& engine, const
     for (dim_t r = 0; r < chunk.rows; ++r) {
       for (dim_t c = 0; c < chunk.cols; ++c) {
         const dim_t at = r * chunk.stride + c;
-        logits.push_back(chunk.dtype == device::DType::f64 ? chunk.as<double>()[at]
-                                                           : static_cast<double>(chunk.as<float>()[at]));
+        logits.push_back(chunk.dtype == device::DType::f64
+                             ? chunk.as<double>()[at]
+                             : static_cast<double>(chunk.as<float>()[at]));
       }
     }
   };
@@ -54,7 +58,8 @@ ProbeResult compare_probes(Session& session,
     counts[1] = static_cast<std::int64_t>(std::max(before.size(), after.size()));
   } else {
     for (std::size_t i = 0; i < before.size(); ++i) {
-      counts[1] += std::bit_cast<std::uint64_t>(before[i]) != std::bit_cast<std::uint64_t>(after[i]) ? 1 : 0;
+      counts[1] +=
+          std::bit_cast<std::uint64_t>(before[i]) != std::bit_cast<std::uint64_t>(after[i]) ? 1 : 0;
       counts[2] += std::isfinite(after[i]) ? 0 : 1;
       if (std::isfinite(before[i]) && std::isfinite(after[i])) {
         largest[0] = std::max(largest[0], std::abs(before[i] - after[i]));

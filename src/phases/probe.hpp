@@ -1,4 +1,5 @@
-// phases/probe.hpp — the proof of a growth step: the same batches through the old and the new network, compared bit for bit.
+// phases/probe.hpp — the proof of a growth step: the same batches through the old and the new
+// network, compared bit for bit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,13 +15,16 @@ struct ProbeShape {
   dim_t batches = 2;  // micro-batches per data shard
 };
 
-// This rank's logits of the probe batches (last stage; empty elsewhere), in a fixed order. Ids are drawn by
-// (seed, Purpose::probe, batch), so that every layout sees the same. Collective over: tensor, pipeline.
-[[nodiscard]] std::vector<double> probe_logits(Session& session, engine::Engine& engine, const ProbeShape& shape);
+// This rank's logits of the probe batches (last stage; empty elsewhere), in a fixed order. Ids are
+// drawn by (seed, Purpose::probe, batch), so that every layout sees the same. Collective over:
+// tensor, pipeline.
+[[nodiscard]] std::vector<double> probe_logits(Session& session,
+                                               engine::Engine& engine,
+                                               const ProbeShape& shape);
 
 struct ProbeResult {
   std::int64_t compared = 0;
-  std::int64_t differing = 0;    // other bits
+  std::int64_t differing = 0;  // other bits
   std::int64_t not_finite = 0;
   double max_difference = 0;
 };

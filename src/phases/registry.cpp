@@ -6,10 +6,14 @@
 namespace cambium::phases {
 
 RunPhase find_phase(std::string_view kind) {
-  if (kind == "pretrain") return run_pretrain;
-  if (kind == "grow") return run_grow;
-  if (kind == "mtssl") return run_mtssl;
-  if (kind == "evaluate") return run_evaluate;
+  if (kind == "pretrain")
+    return run_pretrain;
+  if (kind == "grow")
+    return run_grow;
+  if (kind == "mtssl")
+    return run_mtssl;
+  if (kind == "evaluate")
+    return run_evaluate;
   throw Error(Code::bug, "phases: kind " + std::string(kind) + " without an entry in the registry");
 }
 

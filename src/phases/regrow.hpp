@@ -1,5 +1,6 @@
-// phases/regrow.hpp — a store for a changed spec beside the old one: kept buckets are shared, new ones drawn, those whose
-// stage changed copied to their new rank. Nothing of the old store is touched, so dropping the result is a roll-back.
+// phases/regrow.hpp — a store for a changed spec beside the old one: kept buckets are shared, new
+// ones drawn, those whose stage changed copied to their new rank. Nothing of the old store is
+// touched, so dropping the result is a roll-back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,7 +22,8 @@ struct Regrown {
 // Copies kept entities whose stage changed to their new rank, and packs. Collective over: pipeline.
 void move_entities(Session& session, Regrown& regrown);
 
-// Makes it the session's: names follow the new positions, engines are rebuilt at the next use. Commits the plans.
+// Makes it the session's: names follow the new positions, engines are rebuilt at the next use.
+// Commits the plans.
 void adopt(Session& session, const model::Spec& spec, Regrown regrown);
 
 }  // namespace cambium::phases

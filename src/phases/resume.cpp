@@ -28,15 +28,18 @@ Contract contract_of(const config::Campaign& campaign, const config::ParallelCon
 }
 
 checkpoint::Latest find_start(comm::World& world, const config::Campaign& campaign) {
-  const std::filesystem::path folder = std::filesystem::path(campaign.run.directory) / "checkpoints";
+  const std::filesystem::path folder =
+      std::filesystem::path(campaign.run.directory) / "checkpoints";
   checkpoint::Latest latest = checkpoint::find_latest(world.group(), folder);
   comm::collectively(world.group(), "resume", [&] {
     if (campaign.run.resume == config::Resume::must && !latest.checkpoint) {
-      throw Error(Code::usage, "run.resume: must, but there is no checkpoint in " + folder.string());
+      throw Error(Code::usage,
+                  "run.resume: must, but there is no checkpoint in " + folder.string());
     }
     if (campaign.run.resume == config::Resume::never && latest.checkpoint) {
       throw Error(Code::usage,
-                  "run.resume: never, but " + folder.string() + " holds " + latest.checkpoint->path.filename().string() +
+                  "run.resume: never, but " + folder.string() + " holds " +
+                      latest.checkpoint->path.filename().string() +
                       "; use another run.directory, or resume: auto");
     }
   });
@@ -49,7 +52,8 @@ void check_phases(const config::Campaign& campaign, const State& state) {
     const std::string now = i < campaign.phases.size() ? phase_text(campaign, i) : "(gone)";
     if (now != state.phases[i]) {
       throw Error(Code::usage,
-                  fmt::format("phases.{}: it has begun and may not change over a restart; the checkpoint has\n{}\nthe config "
+                  fmt::format("phases.{}: it has begun and may not change over a restart; the "
+                              "checkpoint has\n{}\nthe config "
                               "has\n{}",
                               i,
                               state.phases[i],
@@ -58,7 +62,8 @@ void check_phases(const config::Campaign& campaign, const State& state) {
   }
 }
 
-// The sizes of a `from:` model or a running one, so that divisibility is checked against what is there.
+// The sizes of a `from:` model or a running one, so that divisibility is checked against what is
+// there.
 void take_sizes(config::ModelConfig& model, const model::Spec& spec) {
   const model::LayerSpec& l = spec.layers.front();
   model.hidden_size = spec.hidden;
@@ -82,8 +87,10 @@ std::string phase_text(const config::Campaign& campaign, std::size_t index) {
   text = text.substr(text.find("phases:"));
   // Data paths are resolved against the config's folder: a moved folder is no changed phase.
   std::error_code ec;
-  const std::string folder = std::filesystem::absolute(campaign.places.file, ec).lexically_normal().parent_path().string();
-  for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos; at = text.find(folder, at + 1)) {
+  const std::string folder =
+      std::filesystem::absolute(campaign.places.file, ec).lexically_normal().parent_path().string();
+  for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos;
+       at = text.find(folder, at + 1)) {
     text.replace(at, folder.size(), ".");
   }
   return text;
@@ -125,13 +132,15 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
       check_contract(start.state.contract, wanted, start.from->path.string());
     } else {
       start.state.contract = wanted;
-      start.state.spec = model_from ? taken_over(*model_from)
-                                    : model::make_spec(campaign.model, config::vocabulary_size(campaign));
+      start.state.spec = model_from
+                             ? taken_over(*model_from)
+                             : model::make_spec(campaign.model, config::vocabulary_size(campaign));
       start.model_from = model_from;
     }
-    (void)model::plan_stages(start.state.spec,
-                             start.parallel.pipeline,
-                             start.state.revision == 0 ? start.parallel.stages : std::vector<dim_t>{});
+    (void)model::plan_stages(
+        start.state.spec,
+        start.parallel.pipeline,
+        start.state.revision == 0 ? start.parallel.stages : std::vector<dim_t>{});
     // Growth phases to come must apply, here and not in a week.
     model::Spec spec = start.state.spec;
     for (std::size_t i = start.state.phase; i < campaign.phases.size(); ++i) {
@@ -168,12 +177,14 @@ void open_run(Session& session, Start& start, const CampaignInput& input) {
     std::error_code ec;
     std::filesystem::create_directories(run / "checkpoints", ec);
     if (ec) {
-      throw Error(Code::storage, run.string() + ": cannot create the run directory: " + ec.message());
+      throw Error(Code::storage,
+                  run.string() + ": cannot create the run directory: " + ec.message());
     }
     const char* job = std::getenv("SLURM_JOB_ID");  // names the owner in the lock, nothing else
     session.lock = std::make_unique<checkpoint::RunLock>(run, job != nullptr ? job : "");
     if (!session.lock->stale_owner().empty()) {
-      start.warnings.push_back("lock: its last owner (" + session.lock->stale_owner() + ") died without releasing it");
+      start.warnings.push_back("lock: its last owner (" + session.lock->stale_owner() +
+                               ") died without releasing it");
     }
     attempt[0] = metrics::next_attempt(run);
     const auto number = static_cast<int>(attempt[0]);
@@ -183,7 +194,8 @@ void open_run(Session& session, Start& start, const CampaignInput& input) {
     progress.live = metrics::is_live(input.progress, !world.is_alone(), metrics::is_terminal(1));
     progress.attempt = number;
     session.writers.emplace(run, number, progress);
-    start.lines_cut = session.writers->metrics.cut_after(start.state.step, folder, phases_to_start(session));
+    start.lines_cut =
+        session.writers->metrics.cut_after(start.state.step, folder, phases_to_start(session));
     write_file_atomically(run / "config.yaml", config::resolved_yaml(session.campaign));
   });
   world.group().broadcast(attempt.data(), sizeof(std::int64_t), 0);
@@ -192,21 +204,23 @@ void open_run(Session& session, Start& start, const CampaignInput& input) {
   if (input.attempt_folder != nullptr) {
     *input.attempt_folder = folder;
   }
-  const auto limit = std::chrono::seconds(static_cast<std::int64_t>(session.campaign.run.watchdog_seconds));
+  const auto limit =
+      std::chrono::seconds(static_cast<std::int64_t>(session.campaign.run.watchdog_seconds));
   session.watchdog = std::make_unique<comm::Watchdog>(world.rank(), world.host(), folder, limit);
 }
 
 void reshape_store(Session& session, bool is_sharded) {
   const params::ParamStore& old = *session.store;
   const params::StoreShape shape{old.shape().dtype, is_sharded, old.shape().backend};
-  auto next =
-      std::make_unique<params::ParamStore>(session.state.spec, old.partition(), shape, session.arenas);
+  auto next = std::make_unique<params::ParamStore>(
+      session.state.spec, old.partition(), shape, session.arenas);
   comm::Group& data = *session.groups.data;
   for (std::size_t i = 0; i < next->buckets().size(); ++i) {
     params::Bucket& from = *old.buckets()[i];
     params::Bucket& to = *next->buckets()[i];
     const std::size_t element = device::bytes_of(shape.dtype);
-    std::memcpy(to.value().data, from.value().data, static_cast<std::size_t>(from.elements()) * element);
+    std::memcpy(
+        to.value().data, from.value().data, static_cast<std::size_t>(from.elements()) * element);
     for (std::size_t p = 0; p < to.parts().size(); ++p) {
       to.parts()[p].updates = from.parts()[p].updates;
     }

@@ -1,4 +1,5 @@
-// phases/resume.hpp — where a run starts: afresh, or from its last complete checkpoint on whatever layout it now has.
+// phases/resume.hpp — where a run starts: afresh, or from its last complete checkpoint on whatever
+// layout it now has.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,10 +23,12 @@ struct Start {
   std::vector<std::string> warnings;
 };
 
-// Reads, checks, refuses; writes nothing. Collective over: world. Throws the same AgreedError on every rank.
+// Reads, checks, refuses; writes nothing. Collective over: world. Throws the same AgreedError on
+// every rank.
 [[nodiscard]] Start plan_start(comm::World& world, const config::Campaign& campaign);
 
-// Run directory, lock, attempt, writers, log, watchdog. Cuts metrics.jsonl behind the checkpoint. Collective over: world.
+// Run directory, lock, attempt, writers, log, watchdog. Cuts metrics.jsonl behind the checkpoint.
+// Collective over: world.
 void open_run(Session& session, Start& start, const CampaignInput& input);
 
 // The resolved text of phase `index`: a phase that has begun may not change over a restart.

@@ -7,7 +7,8 @@ namespace cambium::phases {
 namespace {
 
 device::DType dtype_of(const Session& session) {
-  return session.campaign.run.precision == config::Precision::fp64 ? device::DType::f64 : device::DType::f32;
+  return session.campaign.run.precision == config::Precision::fp64 ? device::DType::f64
+                                                                   : device::DType::f32;
 }
 
 }  // namespace
@@ -36,12 +37,14 @@ void build_store(Session& session, bool is_sharded) {
   session.engines.clear();
   session.store.reset();
   growth::PlanShape shape = plan_shape(session, is_sharded);
-  // A list of layers per stage is for the spec that the campaign starts with; a grown one is balanced.
+  // A list of layers per stage is for the spec that the campaign starts with; a grown one is
+  // balanced.
   dim_t listed = 0;
   for (const dim_t n : shape.layers_per_stage) {
     listed += n;
   }
-  if (listed != static_cast<dim_t>(session.state.spec.layers.size()) && session.state.revision > 0) {
+  if (listed != static_cast<dim_t>(session.state.spec.layers.size()) &&
+      session.state.revision > 0) {
     shape.layers_per_stage.clear();
   }
   session.plans = std::make_unique<growth::Plans>(session.state.spec, shape);

@@ -1,4 +1,5 @@
-// phases/session.hpp — a run in progress on this rank. Members die in reverse order: engines before store before groups.
+// phases/session.hpp — a run in progress on this rank. Members die in reverse order: engines before
+// store before groups.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -44,7 +45,7 @@ struct Session {
   config::Campaign campaign;
   config::ParallelConfig parallel;  // resolved
   FaultInjection& faults;
-  std::filesystem::path run;        // the run directory
+  std::filesystem::path run;  // the run directory
   int attempt = 1;
 
   std::unique_ptr<checkpoint::RunLock> lock;  // rank 0
@@ -77,7 +78,8 @@ struct Session {
 };
 
 // The layout of `spec` on this rank.
-[[nodiscard]] params::Partition make_partition(const Session& session, const model::StageMap& stages);
+[[nodiscard]] params::Partition make_partition(const Session& session,
+                                               const model::StageMap& stages);
 
 // What the plans need of this session's meshes.
 [[nodiscard]] growth::PlanShape plan_shape(const Session& session, bool is_sharded);

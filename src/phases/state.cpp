@@ -12,12 +12,14 @@ using nlohmann::json;
 namespace {
 
 json contract_json(const Contract& c) {
-  return {{"logical", {{"tensor", c.logical.tensor}, {"context", c.logical.context}, {"data", c.logical.data}}},
-          {"micro_batch_size", c.micro_batch_size},
-          {"precision", c.precision},
-          {"profile", c.profile},
-          {"reduction", c.reduction},
-          {"seed", c.seed}};
+  return {
+      {"logical",
+       {{"tensor", c.logical.tensor}, {"context", c.logical.context}, {"data", c.logical.data}}},
+      {"micro_batch_size", c.micro_batch_size},
+      {"precision", c.precision},
+      {"profile", c.profile},
+      {"reduction", c.reduction},
+      {"seed", c.seed}};
 }
 
 Contract contract_from(const json& j) {
@@ -76,11 +78,17 @@ State state_from_json(const json& j) {
   }
 }
 
-void check_contract(const Contract& recorded, const Contract& wanted, const std::string& checkpoint) {
+void check_contract(const Contract& recorded,
+                    const Contract& wanted,
+                    const std::string& checkpoint) {
   std::string problems;
   const auto compare = [&](const char* key, const auto& a, const auto& b) {
     if (a != b) {
-      problems += fmt::format("{}{}: the checkpoint has {}, the config has {}", problems.empty() ? "" : "; ", key, a, b);
+      problems += fmt::format("{}{}: the checkpoint has {}, the config has {}",
+                              problems.empty() ? "" : "; ",
+                              key,
+                              a,
+                              b);
     }
   };
   compare("parallel.logical.tensor", recorded.logical.tensor, wanted.logical.tensor);
@@ -92,8 +100,8 @@ void check_contract(const Contract& recorded, const Contract& wanted, const std:
   compare("run.seed", recorded.seed, wanted.seed);
   if (!problems.empty()) {
     throw Error(Code::usage,
-                checkpoint + ": these keys decide the numbers and may not change over a restart: " + problems +
-                    "; put the old values back, or start another run.directory");
+                checkpoint + ": these keys decide the numbers and may not change over a restart: " +
+                    problems + "; put the old values back, or start another run.directory");
   }
 }
 

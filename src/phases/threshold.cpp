@@ -7,7 +7,7 @@
 namespace cambium::phases {
 namespace {
 
-constexpr double kDecay = 0.9;       // of the running means
+constexpr double kDecay = 0.9;  // of the running means
 constexpr double kLargestStep = 0.1;
 constexpr double kDirection = 0.1;
 
@@ -32,7 +32,10 @@ double soft_mask_derivative(double u, double tau, double temperature) {
   return -m * (1 - m) / temperature;
 }
 
-double threshold_gradient(double sum_of_products, double learning_rate, double lambda, double unlabelled) {
+double threshold_gradient(double sum_of_products,
+                          double learning_rate,
+                          double lambda,
+                          double unlabelled) {
   return unlabelled > 0 ? -learning_rate * lambda / unlabelled * sum_of_products : 0;
 }
 
@@ -48,7 +51,8 @@ void update_threshold(Threshold& t, double gradient, const ThresholdRule& rule) 
   if (t.updates <= rule.warmup_updates || std::abs(t.mean / correction) < kDirection * root) {
     return;
   }
-  const double step = std::clamp(rule.learning_rate * gradient / (root + 1e-300), -kLargestStep, kLargestStep);
+  const double step =
+      std::clamp(rule.learning_rate * gradient / (root + 1e-300), -kLargestStep, kLargestStep);
   const double low = logit(1.0 / static_cast<double>(rule.classes)) + 0.1;
   t.tau = std::clamp(t.tau - step, low, logit(0.999));
 }

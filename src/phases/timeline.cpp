@@ -51,8 +51,11 @@ void write_timeline(Session& session, const std::vector<engine::TracedAction>& a
   std::vector<metrics::RankTimeline> ranks;
   for (std::size_t r = 0; r < texts.size(); ++r) {
     const json j = json::parse(texts[r]);
-    metrics::RankTimeline rank{
-        .rank = static_cast<int>(r), .stage = j["stage"], .tensor = j["tensor"], .data = j["data"], .actions = {}};
+    metrics::RankTimeline rank{.rank = static_cast<int>(r),
+                               .stage = j["stage"],
+                               .tensor = j["tensor"],
+                               .data = j["data"],
+                               .actions = {}};
     for (const json& a : j["actions"]) {
       rank.actions.push_back({a[0], a[1], a[2], a[3]});
     }

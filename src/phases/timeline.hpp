@@ -9,7 +9,8 @@ namespace cambium::phases {
 // RUN/timeline.json from every rank's actions. Collective over: world.
 void write_timeline(Session& session, const std::vector<engine::TracedAction>& actions);
 
-// RUN/ranks.json: what each rank held, computed and sent so far in this attempt. Collective over: world.
+// RUN/ranks.json: what each rank held, computed and sent so far in this attempt. Collective over:
+// world.
 void write_ranks(Session& session);
 
 // Every rank's text, on rank 0 (empty elsewhere). Collective over: group.

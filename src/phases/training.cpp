@@ -23,10 +23,14 @@ constexpr std::int64_t kFlagCheckpoint = 8;
 
 std::int64_t flag_of_signal(int signal) {
   switch (signal) {
-    case SIGTERM: return kFlagTerminate;
-    case SIGUSR1: return kFlagUser1;
-    case SIGUSR2: return kFlagUser2;
-    default: return 0;
+    case SIGTERM:
+      return kFlagTerminate;
+    case SIGUSR1:
+      return kFlagUser1;
+    case SIGUSR2:
+      return kFlagUser2;
+    default:
+      return 0;
   }
 }
 
@@ -58,16 +62,19 @@ void note_skip(Session& session, double norm) {
   note_event(session,
              "skipped_step",
              {{"step", state.step}, {"grad_norm", norm}, {"in_a_row", state.skipped_in_a_row}});
-  say(session, fmt::format("step {}: loss or gradient norm is not finite; nothing was updated", state.step));
+  say(session,
+      fmt::format("step {}: loss or gradient norm is not finite; nothing was updated", state.step));
   if (state.skipped_in_a_row > limit) {
-    throw comm::AgreedError(Code::numbers,
-                            fmt::format("step {}: loss or gradient norm was not finite in {} steps in a row, expected at "
-                                        "most {} (run.on_nonfinite.skip_limit); the last checkpoint is kept; lower the "
-                                        "learning rate or look at the data of this step",
-                                        state.step,
-                                        state.skipped_in_a_row,
-                                        limit),
-                            0);
+    throw comm::AgreedError(
+        Code::numbers,
+        fmt::format(
+            "step {}: loss or gradient norm was not finite in {} steps in a row, expected at "
+            "most {} (run.on_nonfinite.skip_limit); the last checkpoint is kept; lower the "
+            "learning rate or look at the data of this step",
+            state.step,
+            state.skipped_in_a_row,
+            limit),
+        0);
   }
 }
 
@@ -107,7 +114,8 @@ StepResult train_step(Session& session, engine::Engine& engine, const StepInput&
     poison_gradient(session, engine);
   }
   const auto& every_minutes = session.campaign.checkpoint.every_minutes;
-  const bool is_time = every_minutes && session.is_writer() && session.since_checkpoint.seconds() > *every_minutes * 60;
+  const bool is_time = every_minutes && session.is_writer() &&
+                       session.since_checkpoint.seconds() > *every_minutes * 60;
   tail.flags = flag_of_signal(session.signals.pending()) | (is_time ? kFlagCheckpoint : 0);
   engine.optimizer().reduce_norms(tail);
 
@@ -168,7 +176,9 @@ void record_step(Session& session,
 bool finish_step(Session& session, const StepResult& result, bool is_last) {
   const dim_t every = session.campaign.checkpoint.every_steps;
   if (result.signal != 0 && !is_last) {
-    note_event(session, "signal", {{"step", session.state.step}, {"signal", comm::name_of_signal(result.signal)}});
+    note_event(session,
+               "signal",
+               {{"step", session.state.step}, {"signal", comm::name_of_signal(result.signal)}});
     (void)save_checkpoint(session, CheckpointWhy::stop);
     say(session,
         fmt::format("{} after step {}: checkpoint written, stopping",
@@ -177,7 +187,8 @@ bool finish_step(Session& session, const StepResult& result, bool is_last) {
     return true;
   }
   if (!is_last && (result.is_checkpoint_due || (every > 0 && session.state.step % every == 0))) {
-    if (result.is_checkpoint_due && session.writers) {  // decided by a clock: a replay must follow it
+    if (result.is_checkpoint_due &&
+        session.writers) {  // decided by a clock: a replay must follow it
       session.writers->journal.write(session.state.step, "checkpoint", {{"why", "every_minutes"}});
     }
     (void)save_checkpoint(session, CheckpointWhy::interval);

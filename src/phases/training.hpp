@@ -1,4 +1,5 @@
-// phases/training.hpp — what every training phase does with a step: run, reduce, agree, update, record, save, stop.
+// phases/training.hpp — what every training phase does with a step: run, reduce, agree, update,
+// record, save, stop.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +17,9 @@ struct StepInput {
   const config::OptimizerConfig* optimizer = nullptr;
   double learning_rate = 0;
   dim_t tokens = 0;  // of the whole step, all ranks
-  // Called on the last stage after the pass: appends this rank's values per local data shard (shard-major); they are
-  // summed by the tree over data shards and known to all ranks in StepResult::sums.
+  // Called on the last stage after the pass: appends this rank's values per local data shard
+  // (shard-major); they are summed by the tree over data shards and known to all ranks in
+  // StepResult::sums.
   std::function<std::vector<double>(const std::vector<double>& losses)> leaves;
   dim_t width = 1;  // values per shard that `leaves` gives
 };
@@ -25,13 +27,14 @@ struct StepInput {
 struct StepResult {
   std::vector<double> sums;  // by the tree over data shards
   double grad_norm = 0;
-  bool is_skipped = false;   // not finite: nothing was updated
-  int signal = 0;            // a signal that some rank got
+  bool is_skipped = false;  // not finite: nothing was updated
+  int signal = 0;           // a signal that some rank got
   bool is_checkpoint_due = false;
   double seconds = 0;
 };
 
-// One update; state.step is the number of it. Collective over: world. Throws Error(numbers) after too many skips.
+// One update; state.step is the number of it. Collective over: world. Throws Error(numbers) after
+// too many skips.
 StepResult train_step(Session& session, engine::Engine& engine, const StepInput& input);
 
 // Writes the metrics row of a step and moves the progress line.
@@ -42,7 +45,8 @@ void record_step(Session& session,
                  dim_t phase_steps,
                  const metrics::Fields& more = {});
 
-// After a recorded step: periodic checkpoints and the end on a signal. True: the run must stop now (checkpoint written).
+// After a recorded step: periodic checkpoints and the end on a signal. True: the run must stop now
+// (checkpoint written).
 [[nodiscard]] bool finish_step(Session& session, const StepResult& result, bool is_last);
 
 // Whole-batch memory of token ids for the micro-batches of this rank.
@@ -62,7 +66,8 @@ class TokenBuffers {
   std::vector<std::int32_t> targets_;
 };
 
-// Mean loss per valid token of a text file, by forward-only micro-batches in file order. Collective over: world.
+// Mean loss per valid token of a text file, by forward-only micro-batches in file order. Collective
+// over: world.
 struct LossOnText {
   double loss = 0;
   dim_t tokens = 0;

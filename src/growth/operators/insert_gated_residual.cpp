@@ -16,7 +16,8 @@ void InsertGatedResidual::apply(model::Spec& spec, std::int64_t step) const {
   model::InsertedBlock block;
   block.uid = spec.take_uid();
   block.width = config_.width > 0 ? config_.width : spec.hidden;
-  block.gate = config_.gate == config::GateKind::vector ? model::GateKind::vector : model::GateKind::scalar;
+  block.gate =
+      config_.gate == config::GateKind::vector ? model::GateKind::vector : model::GateKind::scalar;
   block.norm_eps = spec.norm_eps;
   block.norm_width = spec.norm_width;
   block.init_std = spec.init_std;

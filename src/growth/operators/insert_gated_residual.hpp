@@ -1,8 +1,9 @@
-// growth/operators/insert_gated_residual.hpp — y = x + gate * B silu(A norm(x)) behind any named module, gate 0.
-// Claim F3. Forward: the closed block is not added, so every logit keeps its bits. First update: the block sends nothing
-// into any kept gradient (dx is dy while closed), and new parameters are a clip group of their own.
-// Plasticity: at step 1 the gate's gradient is sum dy * r, not zero, since A and B are drawn; A and B learn from step 2,
-// when the gate is open (methods.md §1.2 a).
+// growth/operators/insert_gated_residual.hpp — y = x + gate * B silu(A norm(x)) behind any named
+// module, gate 0. Claim F3. Forward: the closed block is not added, so every logit keeps its bits.
+// First update: the block sends nothing into any kept gradient (dx is dy while closed), and new
+// parameters are a clip group of their own. Plasticity: at step 1 the gate's gradient is sum dy *
+// r, not zero, since A and B are drawn; A and B learn from step 2, when the gate is open
+// (methods.md §1.2 a).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

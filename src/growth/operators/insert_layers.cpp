@@ -9,10 +9,11 @@
 namespace cambium::growth {
 
 std::string InsertLayers::describe() const {
-  return fmt::format("insert_layers: {} layer{} {}",
-                     config_.count,
-                     config_.count == 1 ? "" : "s",
-                     config_.after < 0 ? "at the front" : fmt::format("behind layer {}", config_.after));
+  return fmt::format(
+      "insert_layers: {} layer{} {}",
+      config_.count,
+      config_.count == 1 ? "" : "s",
+      config_.after < 0 ? "at the front" : fmt::format("behind layer {}", config_.after));
 }
 
 void InsertLayers::apply(model::Spec& spec, std::int64_t step) const {
@@ -25,7 +26,8 @@ void InsertLayers::apply(model::Spec& spec, std::int64_t step) const {
                             count - 1));
   }
   // A copy: the list moves while it grows.
-  const model::LayerSpec neighbour = spec.layers[static_cast<std::size_t>(std::max<dim_t>(config_.after, 0))];
+  const model::LayerSpec neighbour =
+      spec.layers[static_cast<std::size_t>(std::max<dim_t>(config_.after, 0))];
   for (dim_t i = 0; i < config_.count; ++i) {
     model::LayerSpec layer = neighbour;
     for (auto& blocks : layer.inserted) {

@@ -1,4 +1,5 @@
-// unit/checkpoint/fixture.hpp — a small model of odd shapes and its layouts over any number of ranks.
+// unit/checkpoint/fixture.hpp — a small model of odd shapes and its layouts over any number of
+// ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

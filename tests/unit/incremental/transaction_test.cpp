@@ -68,7 +68,8 @@ TEST(Transaction, RollbackLeavesNoTrace) {
   int made = 0;
   small.graph.memo("kept", 7, [&] {
     ++made;
-    return small.graph.map("kept", [](int v) { return -v; }, small.twice);
+    return small.graph.map(
+        "kept", [](int v) { return -v; }, small.twice);
   });
   EXPECT_EQ(made, 1) << "the memo was rolled back too";
 }
