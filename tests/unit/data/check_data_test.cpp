@@ -44,7 +44,7 @@ phases:
     sequence_length: 8
     data: short.txt
     validation: nowhere.txt
-  - {name: m, kind: mtssl, steps: 1, labelled: gone.jsonl, validation: gone.jsonl, global_batch_size: 1, sequence_length: 8}
+  - {name: m, kind: mtssl, steps: 1, labelled: gone.jsonl, validation: gone.jsonl, global_batch_size: 2, sequence_length: 8}
   - {name: e, kind: evaluate, task: accuracy, data: gone.jsonl, sequence_length: 8}
 )";
   const config::Campaign campaign = config::parse_campaign(text, scratch.folder() / "c.yaml");
