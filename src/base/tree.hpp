@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/types.hpp"
@@ -88,9 +89,9 @@ struct GlobalSum {
 [[nodiscard]] GlobalSum plan_global_sum(const SumTree& tree,
                                         const std::vector<Range>& held_by_rank);
 
-// The tree sum of plain values, in place; returns values[0]. For scalars and tests.
+// The tree sum of plain values; what stands in them is lost. For scalars.
 template <typename T>
-T tree_sum(std::vector<T> values) {
+T tree_sum_in_place(std::span<T> values) {
   if (values.empty()) {
     return T{};
   }
@@ -106,6 +107,12 @@ T tree_sum(std::vector<T> values) {
     total = total + values[i];
   }
   return total;
+}
+
+// The same of a copy.
+template <typename T>
+T tree_sum(std::vector<T> values) {
+  return tree_sum_in_place(std::span(values));
 }
 
 }  // namespace cambium

@@ -25,11 +25,16 @@ class Request {
   struct State {
     virtual ~State() = default;
     virtual void wait() = 0;
+
+    // The request lets go of it: a group may keep it for its next message.
+    virtual void release() {
+      delete this;
+    }
   };
 
   Request() = default;
 
-  explicit Request(std::unique_ptr<State> state) : state_(std::move(state)) {}
+  explicit Request(std::unique_ptr<State> state) : state_(state.release()) {}
 
   void wait() {
     if (state_) {
@@ -43,7 +48,13 @@ class Request {
   }
 
  private:
-  std::unique_ptr<State> state_;
+  struct Release {
+    void operator()(State* state) const {
+      state->release();
+    }
+  };
+
+  std::unique_ptr<State, Release> state_;
 };
 
 class Group {

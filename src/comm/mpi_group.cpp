@@ -25,23 +25,32 @@ MPI_Op op_of(Reduce op) {
   return MPI_OP_NULL;
 }
 
+}  // namespace
+
 // A message of one or more pieces under way. Dropped without wait() only while the process is
 // ending: the request is given back to MPI, which is all that can be done without blocking.
 class MpiTransfer : public Request::State {
  public:
-  MpiTransfer(std::string where, std::size_t expected)
-      : where_(std::move(where)), expected_(expected) {}
+  enum class Direction { send, receive };
 
-  ~MpiTransfer() override {
-    int is_finalized = 0;
-    MPI_Finalized(&is_finalized);
-    for (MPI_Request& request : requests_) {
-      if (is_finalized == 0 && request != MPI_REQUEST_NULL) {
-        MPI_Request_free(&request);
-      }
-    }
+  void begin(std::shared_ptr<TransferPool> pool,
+             Direction direction,
+             int peer,
+             int tag,
+             std::size_t expected) {
+    pool_ = std::move(pool);
+    direction_ = direction;
+    peer_ = peer;
+    tag_ = tag;
+    expected_ = expected;
+    requests_.clear();
   }
 
+  ~MpiTransfer() override {
+    give_back();
+  }
+
+  MpiTransfer() = default;
   MpiTransfer(const MpiTransfer&) = delete;
   MpiTransfer& operator=(const MpiTransfer&) = delete;
 
@@ -49,38 +58,101 @@ class MpiTransfer : public Request::State {
     return requests_.emplace_back(MPI_REQUEST_NULL);
   }
 
-  [[nodiscard]] const std::string& where() const {
-    return where_;
-  }
-
-  void expect_size() {
-    checks_size_ = true;
+  void check(int rc) const {
+    if (rc != MPI_SUCCESS) {
+      check_mpi(rc, where());
+    }
   }
 
   void wait() override {
     std::size_t got = 0;
     for (MPI_Request& request : requests_) {
       MPI_Status status;
-      check_mpi(MPI_Wait(&request, &status), where_);
+      check(MPI_Wait(&request, &status));
       int n = 0;
-      if (checks_size_) {
+      if (direction_ == Direction::receive) {
         MPI_Get_count(&status, MPI_BYTE, &n);
       }
       got += static_cast<std::size_t>(n);
     }
-    if (checks_size_ && got != expected_) {
-      throw Error(Code::comm, fmt::format("{}: expected {} bytes, got {}", where_, expected_, got));
+    if (direction_ == Direction::receive && got != expected_) {
+      throw Error(Code::comm,
+                  fmt::format("{}: expected {} bytes, got {}", where(), expected_, got));
     }
   }
 
+  void release() override;
+
  private:
-  std::string where_;
-  std::size_t expected_;
-  bool checks_size_ = false;
+  [[nodiscard]] std::string where() const;
+
+  void give_back() {
+    int is_finalized = 0;
+    MPI_Finalized(&is_finalized);
+    for (MPI_Request& request : requests_) {
+      if (is_finalized == 0 && request != MPI_REQUEST_NULL) {
+        MPI_Request_free(&request);
+      }
+    }
+    requests_.clear();
+  }
+
+  std::shared_ptr<TransferPool> pool_;  // while under way; it may outlive its group
+  Direction direction_ = Direction::send;
+  int peer_ = 0;
+  int tag_ = 0;
+  std::size_t expected_ = 0;
   std::vector<MPI_Request> requests_;
 };
 
-}  // namespace
+// Transfers that are over, kept for the next messages: a step takes no memory for its messages.
+class TransferPool : public std::enable_shared_from_this<TransferPool> {
+ public:
+  explicit TransferPool(std::string group) : group_(std::move(group)) {}
+
+  [[nodiscard]] std::unique_ptr<MpiTransfer> take(MpiTransfer::Direction direction,
+                                                  int peer,
+                                                  int tag,
+                                                  std::size_t expected) {
+    std::unique_ptr<MpiTransfer> transfer;
+    if (idle_.empty()) {
+      transfer = std::make_unique<MpiTransfer>();
+    } else {
+      transfer = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    transfer->begin(shared_from_this(), direction, peer, tag, expected);
+    return transfer;
+  }
+
+  void keep(std::unique_ptr<MpiTransfer> transfer) {
+    idle_.push_back(std::move(transfer));
+  }
+
+  [[nodiscard]] const std::string& group() const {
+    return group_;
+  }
+
+ private:
+  std::string group_;
+  std::vector<std::unique_ptr<MpiTransfer>> idle_;
+};
+
+void MpiTransfer::release() {
+  std::unique_ptr<MpiTransfer> self(this);
+  give_back();
+  const std::shared_ptr<TransferPool> pool = std::move(pool_);
+  pool->keep(std::move(self));
+}
+
+std::string MpiTransfer::where() const {
+  const bool sends = direction_ == Direction::send;
+  return fmt::format("{} rank {} of group {}, tag {}",
+                     sends ? "send to" : "receive from",
+                     peer_,
+                     pool_->group(),
+                     tag_);
+}
 
 void check_mpi(int rc, const std::string& where) {
   if (rc == MPI_SUCCESS) {
@@ -98,6 +170,7 @@ MpiGroup::MpiGroup(MPI_Comm communicator, std::string name, std::size_t piece)
     : communicator_(communicator),
       name_(std::move(name)),
       piece_(piece),
+      transfers_(std::make_shared<TransferPool>(name_)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
   check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
@@ -313,12 +386,10 @@ Request MpiGroup::send(const void* data, std::size_t bytes, int peer, int tag) {
   check_peer(peer, "send");
   CAMBIUM_CHECK(tag >= 0 && tag < highest_tag_,
                 "send: tag " + std::to_string(tag) + " out of range");
-  auto transfer = std::make_unique<MpiTransfer>(
-      fmt::format("send to rank {} of group {}, tag {}", peer, name_, tag), bytes);
+  auto transfer = transfers_->take(MpiTransfer::Direction::send, peer, tag, bytes);
   for_each_piece(bytes, [&](std::size_t offset, int n) {
     const void* from = static_cast<const char*>(data) + offset;
-    check_mpi(MPI_Isend(from, n, MPI_BYTE, peer, tag, communicator_, &transfer->add()),
-              transfer->where());
+    transfer->check(MPI_Isend(from, n, MPI_BYTE, peer, tag, communicator_, &transfer->add()));
   });
   if (peer != rank_) {
     count_sent(bytes);
@@ -330,13 +401,10 @@ Request MpiGroup::receive(void* data, std::size_t bytes, int peer, int tag) {
   check_peer(peer, "receive");
   CAMBIUM_CHECK(tag >= 0 && tag < highest_tag_,
                 "receive: tag " + std::to_string(tag) + " out of range");
-  auto transfer = std::make_unique<MpiTransfer>(
-      fmt::format("receive from rank {} of group {}, tag {}", peer, name_, tag), bytes);
-  transfer->expect_size();
+  auto transfer = transfers_->take(MpiTransfer::Direction::receive, peer, tag, bytes);
   for_each_piece(bytes, [&](std::size_t offset, int n) {
     void* to = static_cast<char*>(data) + offset;
-    check_mpi(MPI_Irecv(to, n, MPI_BYTE, peer, tag, communicator_, &transfer->add()),
-              transfer->where());
+    transfer->check(MPI_Irecv(to, n, MPI_BYTE, peer, tag, communicator_, &transfer->add()));
   });
   return Request(std::move(transfer));
 }

@@ -1,9 +1,10 @@
 // comm/mpi_group.hpp — a Group over an MPI communicator. Private to comm_mpi: it includes <mpi.h>.
-// Transfers are cut at 1 GiB, so sizes past MPI's int counts work. Collectives allocate nothing
-// after the first call.
+// Transfers are cut at 1 GiB, so sizes past MPI's int counts work. Collectives and
+// messages allocate nothing after the first ones.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <mpi.h>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@ namespace cambium::comm {
 
 // Throws Error(comm) with MPI's text unless rc is MPI_SUCCESS.
 void check_mpi(int rc, const std::string& where);
+
+class TransferPool;
 
 class MpiGroup : public Group {
  public:
@@ -74,6 +77,7 @@ class MpiGroup : public Group {
   int rank_ = 0;
   int size_ = 1;
   int highest_tag_ = 32767;  // the collectives' own; callers' tags are below it
+  std::shared_ptr<TransferPool> transfers_;
   int exceptions_at_start_ = 0;
   std::vector<int> counts_;
   std::vector<int> offsets_;

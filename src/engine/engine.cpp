@@ -24,6 +24,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+schedule::MicroBatchKind kind_of(const MicroBatch& b) {
+  return b.mode == layers::Mode::train ? schedule::MicroBatchKind::train
+                                       : schedule::MicroBatchKind::forward_only;
+}
+
 std::size_t bytes_of(View v) {
   return static_cast<std::size_t>(v.size()) * device::bytes_of(v.dtype);
 }
@@ -57,13 +62,16 @@ View Engine::edge(device::Buffer& buffer) const {
 }
 
 void Engine::prepare(std::span<const MicroBatch> batches) {
-  std::vector<schedule::MicroBatchKind> kinds;
-  for (const MicroBatch& b : batches) {
-    kinds.push_back(b.mode == layers::Mode::train ? schedule::MicroBatchKind::train
-                                                  : schedule::MicroBatchKind::forward_only);
-  }
-  if (kinds != plan_shape_.micro_batches || plan_.empty()) {
-    plan_shape_.micro_batches = kinds;
+  const auto has_kind = [](const MicroBatch& b, schedule::MicroBatchKind kind) {
+    return kind_of(b) == kind;
+  };
+  const auto& planned = plan_shape_.micro_batches;
+  if (plan_.empty() ||
+      !std::equal(batches.begin(), batches.end(), planned.begin(), planned.end(), has_kind)) {
+    plan_shape_.micro_batches.clear();
+    for (const MicroBatch& b : batches) {
+      plan_shape_.micro_batches.push_back(kind_of(b));
+    }
     plan_ = schedule::plan_stage(shape_.schedule, plan_shape_, groups_.pipeline->rank());
     while (static_cast<int>(slots_.size()) < schedule::peak_slots(plan_)) {
       slots_.push_back(model_.make_slot());
@@ -90,7 +98,8 @@ void Engine::prepare(std::span<const MicroBatch> batches) {
   gradients_posted_ = gradients_taken_ = gradients_sent_ = 0;
 }
 
-std::vector<double> Engine::run(std::span<const MicroBatch> batches, const PassHooks& hooks) {
+const std::vector<double>& Engine::run(std::span<const MicroBatch> batches,
+                                       const PassHooks& hooks) {
   prepare(batches);
   if (std::any_of(batches.begin(), batches.end(), [](const MicroBatch& b) {
         return b.mode == layers::Mode::train;

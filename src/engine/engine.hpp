@@ -49,8 +49,9 @@ class Engine {
 
   // Runs the micro-batches (this rank's data shards ascending). Returns the sum of losses of
   // language-model micro-batches by local data shard on the last stage; zeros elsewhere. Gradients
-  // of train micro-batches are ready for reduce(). Collective over: tensor, pipeline.
-  std::vector<double> run(std::span<const MicroBatch> batches, const PassHooks& hooks);
+  // of train micro-batches are ready for reduce(). The result stands until the next run. Collective
+  // over: tensor, pipeline.
+  const std::vector<double>& run(std::span<const MicroBatch> batches, const PassHooks& hooks);
 
   // The tree over logical data shards of the last stage's per-shard values (local shards × width,
   // shard-major), known to every rank of the pipeline afterwards. Collective over: data (last

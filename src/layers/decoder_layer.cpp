@@ -53,6 +53,8 @@ DecoderLayer::DecoderLayer(const model::LayerSpec& spec,
     const dim_t kv = part(kK, shard).rows.size();
     heads_.push_back(q / spec.head_width);
     kv_heads_.push_back(kv / spec.head_width);
+    o_.push_back(part(kO, shard).weight);
+    down_.push_back(part(kDown, shard).weight);
     plan.add(dq_[i], rows, q);
     plan.add(dk_[i], rows, kv);
     plan.add(dv_[i], rows, kv);
@@ -175,7 +177,6 @@ View DecoderLayer::attention_forward(View x, Saved& saved, Mode mode) {
                kAttentionNorm,
                saved,
                mode);
-  std::vector<kernels::Weight> o;
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const View h = saved.h_attention;
@@ -205,12 +206,11 @@ View DecoderLayer::attention_forward(View x, Saved& saved, Mode mode) {
                                 .kv_heads = kv_heads_[at],
                                 .head_width = spec_.head_width,
                                 .scale = spec_.attention_scale});
-    o.push_back(part(kO, i).weight);
   }
   if (is_closed(kO)) {
     return x;
   }
-  context_.row_parallel(saved.attention, o, x, saved.mid);
+  context_.row_parallel(saved.attention, o_, x, saved.mid);
   return saved.mid;
 }
 
@@ -218,7 +218,6 @@ View DecoderLayer::mlp_forward(View x, Saved& saved, Mode mode) {
   Stream& stream = context_.stream;
   saved.x_mlp = x;
   norm_forward(kNormM, x, saved.inv_rms_mlp, saved.normed_mlp, saved.h_mlp, kMlpNorm, saved, mode);
-  std::vector<kernels::Weight> down;
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     kernels::product_forward(
@@ -228,12 +227,11 @@ View DecoderLayer::mlp_forward(View x, Saved& saved, Mode mode) {
         stream, {.x = saved.h_mlp, .w = part(kUp, i).weight, .y = saved.up[at], .residual = {}});
     kernels::swiglu_forward(stream,
                             {.gate = saved.gate[at], .up = saved.up[at], .y = saved.product[at]});
-    down.push_back(part(kDown, i).weight);
   }
   if (is_closed(kDown)) {
     return x;
   }
-  context_.row_parallel(saved.product, down, x, saved.out);
+  context_.row_parallel(saved.product, down_, x, saved.out);
   return saved.out;
 }
 

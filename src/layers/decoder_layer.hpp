@@ -74,6 +74,7 @@ class DecoderLayer {
   const RopeTable& rope_;
   TensorContext& context_;
   std::vector<dim_t> heads_, kv_heads_;  // per shard
+  std::vector<kernels::Weight> o_, down_;
   Buffer gradients_;
   View d_out_, d_mid_;  // (T*B, D), gathered: gradients behind the mlp and behind attention
   View dh_;             // stream rows: gradient of a norm's output

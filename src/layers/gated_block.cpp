@@ -25,6 +25,7 @@ GatedBlock::GatedBlock(const model::InsertedBlock& spec,
   plan.add(gate_row_, 1, d);
   for (dim_t i = 0; i < context.shards().size(); ++i) {
     plan.add(dz_[static_cast<std::size_t>(i)], context.rows(), part(kA, i).rows.size());
+    b_.push_back(part(kB, i).weight);
   }
   gradients_ = plan.allocate(activations);
 }
@@ -72,15 +73,13 @@ View GatedBlock::forward(View x, Saved& saved, Mode mode) {
                              .width = spec_.norm_width,
                              .eps = spec_.norm_eps});
   context_.gather(saved.h);
-  std::vector<kernels::Weight> b;
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     kernels::product_forward(
         stream, {.x = saved.h, .w = part(kA, i).weight, .y = saved.z[at], .residual = {}});
     kernels::silu_forward(stream, {.x = saved.z[at], .y = saved.s[at]});
-    b.push_back(part(kB, i).weight);
   }
-  context_.row_parallel(saved.s, b, {}, saved.r);
+  context_.row_parallel(saved.s, b_, {}, saved.r);
   if (is_closed()) {
     return x;
   }

@@ -49,6 +49,7 @@ class GatedBlock {
   model::InsertedBlock spec_;
   Bucket& bucket_;
   TensorContext& context_;
+  std::vector<kernels::Weight> b_;  // per local shard
   Buffer gradients_;
   View dr_full_;          // (T*B, D)
   std::vector<View> dz_;  // per shard (T*B, W/tp)

@@ -123,8 +123,8 @@ void LanguageModelHead::chunk_backward(Range rows, View h, View targets, double 
   }
 }
 
-double LanguageModelHead::sum_losses() const {
-  std::vector<double> slices;
+double LanguageModelHead::sum_losses() {
+  slices_.clear();
   for (dim_t s = 0; s < context_.shape.logical_tensor; ++s) {
     const Range rows = context_.slice_rows(s);
     double sum = 0;
@@ -132,9 +132,9 @@ double LanguageModelHead::sum_losses() const {
       sum += losses_.dtype == DType::f64 ? losses_.as<double>()[r]
                                          : static_cast<double>(losses_.as<float>()[r]);
     }
-    slices.push_back(sum);
+    slices_.push_back(sum);
   }
-  return tree_sum(slices);
+  return tree_sum_in_place(std::span(slices_));
 }
 
 }  // namespace cambium::layers

@@ -33,7 +33,7 @@ class LanguageModelHead {
  private:
   void chunk_forward(Range rows, View h, View targets);
   void chunk_backward(Range rows, View h, View targets, double scale);
-  [[nodiscard]] double sum_losses() const;
+  [[nodiscard]] double sum_losses();
 
   Bucket& table_;
   int lane_;
@@ -46,6 +46,7 @@ class LanguageModelHead {
   View losses_;                  // (1, T*B)
   std::vector<View> dh_leaves_;  // per local shard (T*B, D)
   std::vector<std::size_t> gather_bytes_;
+  std::vector<double> slices_;  // losses by logical tensor shard
 };
 
 }  // namespace cambium::layers

@@ -109,9 +109,9 @@ void GradientSync::reduce_leaves(Bucket& bucket, int l) {
   for (const AddStep& step : resident_.steps) {
     kernels::add_into(stream_, bucket.leaf_row(l, step.to), bucket.leaf_row(l, step.from));
   }
-  std::vector<View> nodes;
+  nodes_.clear();
   for (const dim_t slot : resident_.node_slot) {
-    nodes.push_back(bucket.leaf_row(l, slot));
+    nodes_.push_back(bucket.leaf_row(l, slot));
   }
   const std::size_t bytes = static_cast<std::size_t>(bucket.leaf_width()) * device::bytes_of(t);
   if (leaf_total_.bytes() < bytes) {
@@ -119,7 +119,7 @@ void GradientSync::reduce_leaves(Bucket& bucket, int l) {
   }
   const View total = leaf_total_.view(t, 1, bucket.leaf_width());
   comm::tree_all_reduce(
-      *groups_.tensor, stream_, tensor_sum_, nodes, total, workspace_, reduction_);
+      *groups_.tensor, stream_, tensor_sum_, nodes_, total, workspace_, reduction_);
   const View current = bucket.lane(l).current;
   for (const Part& p : bucket.parts()) {
     if (p.is_replicated()) {
@@ -144,25 +144,25 @@ void GradientSync::reduce() {
 
 void GradientSync::reduce_lane(Bucket& bucket, int l) {
   GradientLane& lane = bucket.lane(l);
-  std::vector<View> nodes;
+  nodes_.clear();
   for (const dim_t b : data_sum_.local.node_buffer) {
-    nodes.push_back(whole(lane.buffers[static_cast<std::size_t>(b)], bucket));
+    nodes_.push_back(whole(lane.buffers[static_cast<std::size_t>(b)], bucket));
   }
   comm::Group& data = *groups_.data;
   if (!bucket.shape().is_sharded) {
-    comm::tree_all_reduce(data, stream_, data_sum_, nodes, nodes[0], workspace_, reduction_);
+    comm::tree_all_reduce(data, stream_, data_sum_, nodes_, nodes_[0], workspace_, reduction_);
     return;
   }
-  std::vector<Range> ranges;
+  ranges_.clear();
   for (int r = 0; r < data.size(); ++r) {
-    ranges.push_back(bucket.owned_by(r, data.size()));
+    ranges_.push_back(bucket.owned_by(r, data.size()));
   }
   comm::tree_reduce_scatter(data,
                             stream_,
                             data_sum_,
-                            nodes,
-                            ranges,
-                            nodes[0].slice_cols(bucket.owned()),
+                            nodes_,
+                            ranges_,
+                            nodes_[0].slice_cols(bucket.owned()),
                             workspace_,
                             reduction_);
 }

@@ -5,6 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include "comm/tree_sum.hpp"
 #include "comm/world.hpp"
 #include "params/param_store.hpp"
@@ -49,6 +51,8 @@ class GradientSync {
   device::Buffer workspace_;
   device::Buffer leaf_total_;
   device::Buffer tied_;
+  std::vector<device::View> nodes_;  // of the sum in work; kept so that a step allocates nothing
+  std::vector<Range> ranges_;
 };
 
 }  // namespace cambium::optimizer

@@ -8,23 +8,10 @@
 #include <vector>
 
 #include "config/optimizer_config.hpp"
-#include "optimizer/gradient_sync.hpp"
+#include "optimizer/norm_reduction.hpp"
 #include "params/param_store.hpp"
 
 namespace cambium::optimizer {
-
-// What rides on the step's last reduction, so that every rank knows it.
-struct StepTail {
-  std::int64_t flags = 0;          // bitwise or over all ranks
-  std::vector<double> last_stage;  // values that the last stage knows; same length on every rank
-
-  // Filled by reduce_norms():
-  double norm = 0;       // over all parameters
-  double norm_kept = 0;  // without those in birth warm-up
-  double norm_new = 0;
-
-  [[nodiscard]] bool is_finite() const;
-};
 
 class Optimizer {
  public:
@@ -41,19 +28,14 @@ class Optimizer {
   void update(const config::OptimizerConfig& config, double learning_rate, const StepTail& tail);
 
  private:
-  [[nodiscard]] bool is_warming(const params::Bucket& bucket) const;
   void gather_values();
-  std::vector<double> gather_grain_squares(std::int64_t& flags);
-  std::vector<double> sum_parts(const std::vector<double>& squares) const;
 
   params::ParamStore& store_;
   device::Stream& stream_;
   comm::MeshGroups& groups_;
   GradientSync& sync_;
-  std::vector<dim_t> first_grain_;  // of each bucket, in the concatenation of this rank's buckets
-  dim_t grains_ = 0;
-  std::vector<double> squares_;
-  std::vector<double> received_;
+  NormReduction norms_;
+  std::vector<std::vector<std::size_t>> gather_bytes_;  // by bucket, by data rank
 };
 
 }  // namespace cambium::optimizer

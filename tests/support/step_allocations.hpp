@@ -1,0 +1,73 @@
+// tests/support/step_allocations.hpp — a small run on any mesh, and how many allocations one of its
+// steady steps makes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "support/allocations.hpp"
+#include "support/tiny_spec.hpp"
+#include "support/tokens.hpp"
+
+namespace cambium::testing {
+
+// Runs three steps of a tied network with open and closed inserted blocks on the rank's place in
+// `mesh`, and returns what the third allocated. Collective over all ranks of the mesh.
+inline int allocations_of_steady_step(comm::MeshGroups groups,
+                                      const comm::PhysicalMesh& mesh,
+                                      int rank,
+                                      const comm::LogicalMesh& logical,
+                                      bool is_sharded) {
+  const RigShape shape{.backend = device::Backend::cpu,
+                       .dtype = device::DType::f32,
+                       .tensor = logical.tensor,
+                       .data = logical.data};
+  const model::Spec spec =
+      with_blocks(tiny_spec(), {"embedding", "layers.0.attention_norm", "layers.1.mlp", "norm"});
+  const params::Partition where{.logical = logical,
+                                .physical = mesh,
+                                .place = comm::coordinates_of(mesh, rank),
+                                .stages = model::plan_stages(spec, mesh.pipeline)};
+  device::Stream stream(shape.backend, 1);
+  params::ParamStore store(
+      spec,
+      where,
+      {.dtype = shape.dtype, .is_sharded = is_sharded, .backend = shape.backend},
+      std::make_shared<params::Arenas>());
+  store.initialise(shape.seed);
+  store.pack(stream);
+  engine::Engine engine(spec,
+                        store,
+                        stream,
+                        groups,
+                        {.tensor = {.batch = shape.batch,
+                                    .positions = shape.positions,
+                                    .hidden = spec.hidden,
+                                    .logical_tensor = shape.tensor,
+                                    .dtype = shape.dtype}});
+  std::vector<Tokens> mine;
+  for (Tokens& t : draw_tokens(shape, spec.vocabulary, 3)) {
+    if (where.data_shards().contains(t.data_shard)) {
+      t.data_shard -= where.data_shards().begin;
+      mine.push_back(std::move(t));
+    }
+  }
+  const std::vector<engine::MicroBatch> batches = micro_batches(mine, 0.1);
+  const config::OptimizerConfig optimizer;
+  optimizer::StepTail tail;
+  tail.last_stage.assign(1, 0.0);
+  int made = 0;
+  for (int step = 0; step < 3; ++step) {
+    made = allocations_of([&] {
+      tail.last_stage[0] = engine.run(batches, {})[0];
+      engine.sync().reduce();
+      engine.optimizer().reduce_norms(tail);
+      engine.optimizer().update(optimizer, 1e-2, tail);
+    });
+  }
+  return made;
+}
+
+}  // namespace cambium::testing
