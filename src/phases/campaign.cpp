@@ -17,6 +17,7 @@
 #include "metrics/report.hpp"
 #include "model/inventory.hpp"
 #include "phases/checkpointing.hpp"
+#include "phases/free_keys.hpp"
 #include "phases/phase.hpp"
 #include "phases/resume.hpp"
 #include "phases/timeline.hpp"
@@ -87,13 +88,15 @@ void check_same_config(comm::World& world, const config::Campaign& campaign) {
 void announce(Session& session, const Start& start) {
   const config::ParallelConfig& p = session.parallel;
   const comm::LogicalMesh& l = session.state.contract.logical;
-  note_event(session,
-             start.from ? "restart" : "started",
-             {{"step", session.state.step},
-              {"checkpoint", start.from ? start.from->path.filename().string() : ""},
-              {"from_layout", start.from_layout},
-              {"to_layout", fmt::format("{}x{}x{}x{}", p.tensor, p.pipeline, p.context, p.data)},
-              {"lines_cut", start.lines_cut}});
+  note_event(
+      session,
+      start.from ? "restart" : "started",
+      {{"step", session.state.step},
+       {"checkpoint", start.from ? start.from->path.filename().string() : ""},
+       {"from_layout", start.from_layout},
+       {"to_layout", fmt::format("{}x{}x{}x{}", p.tensor, p.pipeline, p.context, p.data)},
+       {"changed", metrics::RawJson{changed_keys(start.from_keys, free_keys(session)).dump()}},
+       {"lines_cut", start.lines_cut}});
   for (const std::string& w : start.warnings) {
     session.log.warn(w);
     say(session, "warning: " + w);

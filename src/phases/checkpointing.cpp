@@ -10,6 +10,7 @@
 #include "checkpoint/write.hpp"
 #include "comm/collectively.hpp"
 #include "kernels/elementwise.hpp"
+#include "phases/free_keys.hpp"
 #include "phases/phase.hpp"
 
 namespace cambium::phases {
@@ -173,7 +174,8 @@ std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why) {
                              {"pipeline", parallel.pipeline},
                              {"context", parallel.context},
                              {"data", parallel.data}}},
-                           {"stages", session.plans->stages().first}});
+                           {"stages", session.plans->stages().first},
+                           {"keys", free_keys(session)}});
   const config::CheckpointConfig& keep = session.campaign.checkpoint;
   request.retention.keep_last = keep.keep_last;
   request.retention.keep_every = keep.keep_every;

@@ -113,6 +113,7 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
         effective.parallel.logical.data = c.logical.data;
       }
       take_sizes(effective.model, start.state.spec);
+      start.from_keys = start.from->state().at("free").value("keys", nlohmann::json::object());
       const auto& free = start.from->state().at("free").at("physical");
       start.from_layout = fmt::format("{}x{}x{}x{}",
                                       free.at("tensor").get<int>(),

@@ -19,6 +19,8 @@ struct Start {
   std::optional<checkpoint::Checkpoint> from;
   std::optional<checkpoint::Checkpoint> model_from;  // model.from: parameters of another run
   std::string from_layout;
+  nlohmann::json from_keys =
+      nlohmann::json::object();  // free keys as the checkpoint's run used them
   dim_t lines_cut = 0;
   std::vector<std::string> warnings;
 };
