@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
+#include <variant>
 
 #include "config/check_campaign.hpp"
 #include "config/nearest.hpp"
@@ -94,14 +95,34 @@ void check_physical(std::string_view axis, int physical, int logical, Problems& 
                                   list_of(divisors(logical)))});
 }
 
+// Layers that the file's growth phases add.
+dim_t layers_to_come(const Campaign& c) {
+  dim_t count = 0;
+  for (const Phase& phase : c.phases) {
+    if (const auto* grow = std::get_if<GrowPhase>(&phase.settings)) {
+      for (const GrowOperation& operation : grow->operations) {
+        if (const auto* layers = std::get_if<InsertLayers>(&operation)) {
+          count += layers->count;
+        }
+      }
+    }
+  }
+  return count;
+}
+
 void check_stages(const Campaign& c, Problems& problems) {
   const ParallelConfig& p = c.parallel;
   const dim_t layers = c.model.num_hidden_layers;
-  if (p.pipeline > 0 && layers > 0 && p.pipeline > layers) {
-    problems.push_back(
-        {"parallel.pipeline",
-         fmt::format(
-             "{} stages, expected at most model.num_hidden_layers {}", p.pipeline, layers)});
+  // A campaign that has grown may be restarted on more stages than it began with; what is too many
+  // now is known at the start (resolve_parallel), when the model that runs is known.
+  const dim_t most = layers + layers_to_come(c);
+  if (p.pipeline > 0 && layers > 0 && p.pipeline > most) {
+    problems.push_back({"parallel.pipeline",
+                        fmt::format("{} stages, expected at most model.num_hidden_layers {}{}",
+                                    p.pipeline,
+                                    layers,
+                                    most > layers ? fmt::format(" + {} inserted", most - layers)
+                                                  : std::string())});
   }
   if (p.stages.empty()) {
     return;

@@ -67,6 +67,7 @@ void check_phases(const config::Campaign& campaign, const State& state) {
 void take_sizes(config::ModelConfig& model, const model::Spec& spec) {
   const model::LayerSpec& l = spec.layers.front();
   model.hidden_size = spec.hidden;
+  model.num_hidden_layers = static_cast<dim_t>(spec.layers.size());
   model.num_attention_heads = l.heads;
   model.num_key_value_heads = l.kv_heads;
 }
