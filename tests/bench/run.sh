@@ -61,7 +61,21 @@ for ((round = 1; round <= rounds; ++round)); do
     fi
   done
 done
+# What a process of ours or theirs holds before it has work. PyTorch's is asked from inside, as its benchmarks do: its exit takes 100 MB more.
+empty_processes() {
+  python3 - "$build/step_bench" <<'PY'
+import json, resource, subprocess, sys
+subprocess.run([sys.argv[1], "none"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # an unknown shape: ends at once
+print(json.dumps({"bench": "empty", "of": "ours", "rss_MB": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}))
+PY
+  "$(realpath -s "${PYTHON:-python3}")" - <<'PY'
+import json, resource, torch
+print(json.dumps({"bench": "empty", "of": "torch", "rss_MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
+PY
+}
+
 if [[ -n "${PEERS:-}" ]]; then
+  empty_processes | tee -a "$lines"
   env -C "$PEERS" "$(realpath -s "${PYTHON:-python3}")" bench_gemm.py 2 > "$lines.gemm"
   python3 "$root/tests/bench/ratios.py" "$lines" "$lines.gemm"
   rm -f "$lines.gemm"
