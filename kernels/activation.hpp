@@ -1,6 +1,11 @@
-// kernels/activation.hpp — SwiGLU and SiLU.
+// kernels/activation.hpp — SwiGLU, SiLU and the tanh form of GELU.
 // Source: Shazeer 2020 (GLU variants). silu(z) = z * s with s = 1 / (1 + exp(-z)); its slope is
 //         s * fma(z, 1 - s, 1). Backward: dgate = (dy*up) * slope, dup = dy * silu.
+//         Hendrycks & Gimpel 2016: gelu(z) = z/2 (1 + tanh(u)), u = sqrt(2/pi) (z + 0.044715 z^3).
+//         Since (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), it is z * s with s of
+//         v = 2u = z * fma(c, z^2, b), and far below zero nothing cancels. Its slope is
+//         fma((z*s) * (1 - s), fma(3c, z^2, b), s); b = 2 sqrt(2/pi), c = 0.044715 b, 3c rounded
+//         once.
 // Element-wise: no sums. exp by our own polynomial in f32, the same on `reference` and `cpu`; libm
 // in f64.
 // Throws: Error(bug) when shapes or dtypes disagree.
@@ -32,6 +37,21 @@ struct SwigluBackward {
 };
 
 void swiglu_backward(Stream& stream, const SwigluBackward& a);
+
+struct GeluTanhForward {
+  View x;  // (R, F)
+  View y;  // (R, F); may alias x
+};
+
+void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a);
+
+struct GeluTanhBackward {
+  View dy;  // (R, F)
+  View x;   // (R, F)
+  View dx;  // (R, F); may alias dy or x
+};
+
+void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a);
 
 struct SiluForward {
   View x;  // (R, F)

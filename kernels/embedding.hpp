@@ -1,7 +1,6 @@
-// kernels/embedding.hpp — table lookup and its gradient, for one vocabulary shard.
-// An id outside the shard, negative ones included, is another shard's business and left alone;
-// `data` checks ids.
-// Throws: Error(bug) when shapes or dtypes disagree.
+// kernels/embedding.hpp — table lookup and its gradient, for one vocabulary shard; learned
+// positions. An id outside the shard, negative ones included, is another shard's business and left
+// alone; `data` checks ids. Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,5 +30,27 @@ struct EmbeddingBackward {
 
 // dtable[id[r]] += dy[r], rows ascending. Threads split columns, never rows.
 void embedding_backward(Stream& stream, const EmbeddingBackward& a);
+
+// A block of position-major rows: row r of x is sample (first_row + r) % batch at position
+// (first_row + r) / batch, which must be a row of the table.
+struct PositionsForward {
+  View table;  // (P, D)
+  View x;      // (R, D), in place
+  dim_t first_row;
+  dim_t batch;  // B
+};
+
+// x[r] = x[r] + table[(first_row + r) / batch]
+void positions_forward(Stream& stream, const PositionsForward& a);
+
+struct PositionsBackward {
+  View dy;      // (R, D)
+  View dtable;  // (P, D), always added to
+  dim_t first_row;
+  dim_t batch;
+};
+
+// dtable[(first_row + r) / batch] += dy[r], rows ascending. Threads split columns, never rows.
+void positions_backward(Stream& stream, const PositionsBackward& a);
 
 }  // namespace cambium::kernels

@@ -1,4 +1,4 @@
-// kernels/cpu/activation.cpp — SwiGLU and SiLU in one pass over memory.
+// kernels/cpu/activation.cpp — SwiGLU, SiLU and GELU in one pass over memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/targets.hpp"
 //
@@ -81,6 +81,47 @@ void silu_backward(Stream& stream, const SiluBackward& a) {
   });
 }
 
+// The constants and the gate of kernels/reference/activation.cpp.
+constexpr double kGeluLinear = 1.5957691216057308;
+constexpr double kGeluCubic = 0.07135481627260025;
+
+HWY_INLINE Floats gelu_gate_of(const Floats& z, const Floats& square) {
+  return sigmoid_of(z * fma(broadcast(static_cast<float>(kGeluCubic)),
+                            square,
+                            broadcast(static_cast<float>(kGeluLinear))));
+}
+
+void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a) {
+  const Shape shape = shape_of(a.x, a.y);
+  split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
+    const float* x = a.x.as<float>() + row * a.x.stride;
+    float* y = a.y.as<float>() + row * a.y.stride;
+    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+      const Floats z = part.load(x + i);
+      part.store(z * gelu_gate_of(z, z * z), y + i);
+    });
+  });
+}
+
+void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a) {
+  const Shape shape = shape_of(a.x, a.dy, a.dx);
+  split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
+    const float* dy = a.dy.as<float>() + row * a.dy.stride;
+    const float* x = a.x.as<float>() + row * a.x.stride;
+    float* dx = a.dx.as<float>() + row * a.dx.stride;
+    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+      const Floats z = part.load(x + i);
+      const Floats square = z * z;
+      const Floats gate = gelu_gate_of(z, square);
+      const Floats bend = fma(broadcast(static_cast<float>(3 * kGeluCubic)),
+                              square,
+                              broadcast(static_cast<float>(kGeluLinear)));
+      const Floats slope = fma((z * gate) * (broadcast(1.0F) - gate), bend, gate);
+      part.store(part.load(dy + i) * slope, dx + i);
+    });
+  });
+}
+
 }  // namespace cambium::kernels::cpu::HWY_NAMESPACE
 
 HWY_AFTER_NAMESPACE();
@@ -93,6 +134,8 @@ HWY_EXPORT(swiglu_forward);
 HWY_EXPORT(swiglu_backward);
 HWY_EXPORT(silu_forward);
 HWY_EXPORT(silu_backward);
+HWY_EXPORT(gelu_tanh_forward);
+HWY_EXPORT(gelu_tanh_backward);
 
 void swiglu_forward(Stream& stream, const SwigluForward& a) {
   HWY_DYNAMIC_DISPATCH(swiglu_forward)(stream, a);
@@ -108,6 +151,14 @@ void silu_forward(Stream& stream, const SiluForward& a) {
 
 void silu_backward(Stream& stream, const SiluBackward& a) {
   HWY_DYNAMIC_DISPATCH(silu_backward)(stream, a);
+}
+
+void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a) {
+  HWY_DYNAMIC_DISPATCH(gelu_tanh_forward)(stream, a);
+}
+
+void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a) {
+  HWY_DYNAMIC_DISPATCH(gelu_tanh_backward)(stream, a);
 }
 
 }  // namespace cambium::kernels::cpu

@@ -49,6 +49,30 @@ void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
   });
 }
 
+void positions_forward(Stream& stream, const PositionsForward& a) {
+  split(stream, a.x.rows, a.x.size(), [&](int, Range rows) HWY_ATTR {
+    for (dim_t row = rows.begin; row < rows.end; ++row) {
+      const float* from = a.table.as<float>() + (a.first_row + row) / a.batch * a.table.stride;
+      float* to = a.x.as<float>() + row * a.x.stride;
+      each_vector(0, a.x.cols, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+        part.store(part.load(to + i) + part.load(from + i), to + i);
+      });
+    }
+  });
+}
+
+void positions_backward(Stream& stream, const PositionsBackward& a) {
+  split_blocks(stream, a.dy.cols, kLanes, a.dy.size(), [&](int, Range columns) HWY_ATTR {
+    for (dim_t row = 0; row < a.dy.rows; ++row) {
+      const float* from = a.dy.as<float>() + row * a.dy.stride;
+      float* to = a.dtable.as<float>() + (a.first_row + row) / a.batch * a.dtable.stride;
+      each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+        part.store(part.load(to + i) + part.load(from + i), to + i);
+      });
+    }
+  });
+}
+
 }  // namespace cambium::kernels::cpu::HWY_NAMESPACE
 
 HWY_AFTER_NAMESPACE();
@@ -59,6 +83,8 @@ namespace cambium::kernels::cpu {
 
 HWY_EXPORT(embedding_forward);
 HWY_EXPORT(embedding_backward);
+HWY_EXPORT(positions_forward);
+HWY_EXPORT(positions_backward);
 
 void embedding_forward(Stream& stream, const EmbeddingForward& a) {
   HWY_DYNAMIC_DISPATCH(embedding_forward)(stream, a);
@@ -66,6 +92,14 @@ void embedding_forward(Stream& stream, const EmbeddingForward& a) {
 
 void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
   HWY_DYNAMIC_DISPATCH(embedding_backward)(stream, a);
+}
+
+void positions_forward(Stream& stream, const PositionsForward& a) {
+  HWY_DYNAMIC_DISPATCH(positions_forward)(stream, a);
+}
+
+void positions_backward(Stream& stream, const PositionsBackward& a) {
+  HWY_DYNAMIC_DISPATCH(positions_backward)(stream, a);
 }
 
 }  // namespace cambium::kernels::cpu

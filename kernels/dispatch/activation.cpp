@@ -59,4 +59,27 @@ void silu_backward(Stream& stream, const SiluBackward& a) {
       [&] { cpu::silu_backward(stream, a); });
 }
 
+void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a) {
+  check_shape("gelu_tanh_forward: y", a.y, a.x.rows, a.x.cols, a.x.dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.x, a.y));
+  call_backend(
+      "activation",
+      stream,
+      a.x.dtype,
+      [&] { reference::gelu_tanh_forward(stream, a); },
+      [&] { cpu::gelu_tanh_forward(stream, a); });
+}
+
+void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a) {
+  check_shape("gelu_tanh_backward: dy", a.dy, a.x.rows, a.x.cols, a.x.dtype);
+  check_shape("gelu_tanh_backward: dx", a.dx, a.x.rows, a.x.cols, a.x.dtype);
+  const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.dy, a.x, a.dx));
+  call_backend(
+      "activation",
+      stream,
+      a.x.dtype,
+      [&] { reference::gelu_tanh_backward(stream, a); },
+      [&] { cpu::gelu_tanh_backward(stream, a); });
+}
+
 }  // namespace cambium::kernels

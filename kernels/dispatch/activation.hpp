@@ -11,6 +11,8 @@ void swiglu_forward(Stream& stream, const SwigluForward& a);
 void swiglu_backward(Stream& stream, const SwigluBackward& a);
 void silu_forward(Stream& stream, const SiluForward& a);
 void silu_backward(Stream& stream, const SiluBackward& a);
+void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a);
+void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a);
 
 }  // namespace cambium::kernels::reference
 
@@ -20,5 +22,7 @@ void swiglu_forward(Stream& stream, const SwigluForward& a);
 void swiglu_backward(Stream& stream, const SwigluBackward& a);
 void silu_forward(Stream& stream, const SiluForward& a);
 void silu_backward(Stream& stream, const SiluBackward& a);
+void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a);
+void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a);
 
 }  // namespace cambium::kernels::cpu

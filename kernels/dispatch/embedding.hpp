@@ -9,6 +9,8 @@ namespace cambium::kernels::reference {
 
 void embedding_forward(Stream& stream, const EmbeddingForward& a);
 void embedding_backward(Stream& stream, const EmbeddingBackward& a);
+void positions_forward(Stream& stream, const PositionsForward& a);
+void positions_backward(Stream& stream, const PositionsBackward& a);
 
 }  // namespace cambium::kernels::reference
 
@@ -16,5 +18,7 @@ namespace cambium::kernels::cpu {
 
 void embedding_forward(Stream& stream, const EmbeddingForward& a);
 void embedding_backward(Stream& stream, const EmbeddingBackward& a);
+void positions_forward(Stream& stream, const PositionsForward& a);
+void positions_backward(Stream& stream, const PositionsBackward& a);
 
 }  // namespace cambium::kernels::cpu

@@ -13,6 +13,16 @@ CAMBIUM_INLINE T silu_slope(T z, T sigmoid) {
   return sigmoid * fma_of(z, T{1} - sigmoid, T{1});
 }
 
+// 2 sqrt(2/pi), and 0.044715 times it.
+constexpr double kGeluLinear = 1.5957691216057308;
+constexpr double kGeluCubic = 0.07135481627260025;
+
+// (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))) / 2.
+template <typename T>
+CAMBIUM_INLINE T gelu_gate_of(T z) {
+  return sigmoid_of(z * fma_of(static_cast<T>(kGeluCubic), z * z, static_cast<T>(kGeluLinear)));
+}
+
 template <typename T>
 struct SwigluForwardRows {
   CAMBIUM_INLINE static void run(const SwigluForward& a) {
@@ -75,6 +85,36 @@ struct SiluBackwardRows {
   }
 };
 
+template <typename T>
+struct GeluTanhForwardRows {
+  CAMBIUM_INLINE static void run(const GeluTanhForward& a) {
+    for (dim_t r = 0; r < a.x.rows; ++r) {
+      const T* x = a.x.as<T>() + r * a.x.stride;
+      T* y = a.y.as<T>() + r * a.y.stride;
+      for (dim_t f = 0; f < a.x.cols; ++f) {
+        y[f] = x[f] * gelu_gate_of(x[f]);
+      }
+    }
+  }
+};
+
+template <typename T>
+struct GeluTanhBackwardRows {
+  CAMBIUM_INLINE static void run(const GeluTanhBackward& a) {
+    for (dim_t r = 0; r < a.x.rows; ++r) {
+      const T* dy = a.dy.as<T>() + r * a.dy.stride;
+      const T* x = a.x.as<T>() + r * a.x.stride;
+      T* dx = a.dx.as<T>() + r * a.dx.stride;
+      for (dim_t f = 0; f < a.x.cols; ++f) {
+        const T z = x[f];
+        const T gate = gelu_gate_of(z);
+        const T bend = fma_of(static_cast<T>(3 * kGeluCubic), z * z, static_cast<T>(kGeluLinear));
+        dx[f] = dy[f] * fma_of((z * gate) * (T{1} - gate), bend, gate);
+      }
+    }
+  }
+};
+
 }  // namespace
 
 void swiglu_forward(Stream&, const SwigluForward& a) {
@@ -91,6 +131,14 @@ void silu_forward(Stream&, const SiluForward& a) {
 
 void silu_backward(Stream&, const SiluBackward& a) {
   run_for<SiluBackwardRows>(a.x.dtype, a);
+}
+
+void gelu_tanh_forward(Stream&, const GeluTanhForward& a) {
+  run_for<GeluTanhForwardRows>(a.x.dtype, a);
+}
+
+void gelu_tanh_backward(Stream&, const GeluTanhBackward& a) {
+  run_for<GeluTanhBackwardRows>(a.x.dtype, a);
 }
 
 }  // namespace cambium::kernels::reference

@@ -43,6 +43,32 @@ struct Scatter {
   }
 };
 
+template <typename T>
+struct AddPositions {
+  CAMBIUM_INLINE static void run(const PositionsForward& a) {
+    for (dim_t r = 0; r < a.x.rows; ++r) {
+      const T* from = a.table.as<T>() + (a.first_row + r) / a.batch * a.table.stride;
+      T* to = a.x.as<T>() + r * a.x.stride;
+      for (dim_t d = 0; d < a.x.cols; ++d) {
+        to[d] += from[d];
+      }
+    }
+  }
+};
+
+template <typename T>
+struct GatherPositions {
+  CAMBIUM_INLINE static void run(const PositionsBackward& a) {
+    for (dim_t r = 0; r < a.dy.rows; ++r) {
+      const T* from = a.dy.as<T>() + r * a.dy.stride;
+      T* to = a.dtable.as<T>() + (a.first_row + r) / a.batch * a.dtable.stride;
+      for (dim_t d = 0; d < a.dy.cols; ++d) {
+        to[d] += from[d];
+      }
+    }
+  }
+};
+
 }  // namespace
 
 void embedding_forward(Stream&, const EmbeddingForward& a) {
@@ -51,6 +77,14 @@ void embedding_forward(Stream&, const EmbeddingForward& a) {
 
 void embedding_backward(Stream&, const EmbeddingBackward& a) {
   run_for<Scatter>(a.dy.dtype, a);
+}
+
+void positions_forward(Stream&, const PositionsForward& a) {
+  run_for<AddPositions>(a.x.dtype, a);
+}
+
+void positions_backward(Stream&, const PositionsBackward& a) {
+  run_for<GatherPositions>(a.dy.dtype, a);
 }
 
 }  // namespace cambium::kernels::reference

@@ -52,6 +52,60 @@ TEST(Embedding, BackwardIsTheDerivativeAndIsAdded) {
   });
 }
 
+// Rows 3 … 9 of a micro-batch of 4 samples: positions 0, then 1, then 2.
+TEST(Positions, AreAddedByPositionMajorRows) {
+  for (const Backend backend : {Backend::reference, Backend::cpu}) {
+    Stream stream(backend, 1);
+    std::vector<float> table = {1, 2, 10, 20, 100, 200};
+    std::vector<float> x(14, 0.5F);
+
+    positions_forward(stream,
+                      {.table = device::view_of(table.data(), 3, 2),
+                       .x = device::view_of(x.data(), 7, 2),
+                       .first_row = 3,
+                       .batch = 4});
+
+    EXPECT_BITS_EQ(
+        x,
+        (std::vector<float>{
+            1.5, 2.5, 10.5, 20.5, 10.5, 20.5, 10.5, 20.5, 10.5, 20.5, 100.5, 200.5, 100.5, 200.5}));
+  }
+}
+
+TEST(Positions, BackwardIsTheDerivativeAndIsAdded) {
+  Stream stream(Backend::reference, 1);
+  std::vector<double> table = random_doubles(12, 1);
+  std::vector<double> weights = random_doubles(21, 2);
+  std::vector<double> dtable(12, 3.0);
+
+  positions_backward(
+      stream,
+      {.dy = matrix_of(weights, 7), .dtable = matrix_of(dtable, 4), .first_row = 3, .batch = 4});
+
+  for (double& d : dtable) {
+    d -= 3.0;
+  }
+  expect_gradient(table, dtable, [&] {
+    std::vector<double> x = random_doubles(21, 3);
+    positions_forward(
+        stream, {.table = matrix_of(table, 4), .x = matrix_of(x, 7), .first_row = 3, .batch = 4});
+    return weighted_sum(x, weights);
+  });
+}
+
+TEST(Positions, RefuseRowsBehindTheTable) {
+  Stream stream(Backend::reference, 1);
+  Sheet<float> table(2, 8);
+  Sheet<float> x(5, 8);
+
+  EXPECT_THROW(
+      positions_forward(stream, {.table = table.view(), .x = x.view(), .first_row = 4, .batch = 4}),
+      Error);
+  EXPECT_THROW(positions_backward(
+                   stream, {.dy = x.view(), .dtable = table.view(), .first_row = 4, .batch = 4}),
+               Error);
+}
+
 class EmbeddingOnCpu : public OnCpu {};
 
 INSTANTIATE_TEST_SUITE_P(Isa, EmbeddingOnCpu, ::testing::ValuesIn(cpu_cases()), name_of_cpu_case);
@@ -73,7 +127,13 @@ TEST_P(EmbeddingOnCpu, HasTheReferenceBits) {
           stream, {.table = table.view(), .ids = ids.view(), .out = out.view(), .first_row = 3});
       embedding_backward(
           stream, {.ids = ids.view(), .dy = out.view(), .dtable = table.view(), .first_row = 3});
-      return joined(out.all(), table.all());
+      Sheet<float> positions(rows, cols, gap + 1);
+      positions.random(4).with_special_values();
+      positions_forward(stream,
+                        {.table = positions.view(), .x = out.view(), .first_row = 1, .batch = 3});
+      positions_backward(
+          stream, {.dy = out.view(), .dtable = positions.view(), .first_row = 2, .batch = 3});
+      return joined(out.all(), table.all(), positions.all());
     });
   }
 }
