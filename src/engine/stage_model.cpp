@@ -65,8 +65,11 @@ const layers::RopeTable& StageModel::rope_table(double theta, dim_t head_width) 
       return t;
     }
   }
-  return rope_.emplace_back(
-      theta, head_width, context.shape.positions, context.shape.dtype, store_.arenas().activations);
+  return rope_.emplace_back(theta,
+                            head_width,
+                            context.shape.positions,
+                            context.shape.sums(),
+                            store_.arenas().activations);
 }
 
 Slot StageModel::make_slot() {

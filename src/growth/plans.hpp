@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "device/view.hpp"
 #include "incremental/graph.hpp"
 #include "model/inventory.hpp"
 #include "model/stages.hpp"
@@ -29,7 +30,8 @@ struct PlanShape {
   dim_t logical_tensor = 1;
   std::vector<dim_t> layers_per_stage;  // empty: balanced
   bool is_sharded = true;
-  dim_t element_bytes = 4;
+  dim_t element_bytes = 4;  // of values, gradients and slots
+  device::DType panels = device::DType::f32;
 
   bool operator==(const PlanShape&) const = default;
 };

@@ -31,20 +31,22 @@ ClassifierHead::ClassifierHead(Bucket& bucket, TensorContext& context, Arena& ac
   const dim_t d = context.shape.hidden;
   const dim_t shards = context.shape.logical_tensor;
   const model::ParameterSpec& table = bucket.part(0, context.shards().begin).spec;
-  MemoryPlan plan(context.shape.dtype);
-  plan.add(all_logits_, 1, b * table.rows);
-  plan.add(selected_, b, d);
-  plan.add(statistics_, 3 * shards, b);
-  plan.add(maximum_, 1, b);
-  plan.add(sum_, 1, b);
-  plan.add(loss_, 1, b);
-  plan.add(weight_, 1, b);
-  plan.add(dh_selected_, b, d);
+  const DType dtype = context.shape.dtype;
+  const DType sums = context.shape.sums();
+  MemoryPlan plan;
+  plan.add(all_logits_, sums, 1, b * table.rows);
+  plan.add(selected_, dtype, b, d);
+  plan.add(statistics_, sums, 3 * shards, b);
+  plan.add(maximum_, sums, 1, b);
+  plan.add(sum_, sums, 1, b);
+  plan.add(loss_, sums, 1, b);
+  plan.add(weight_, sums, 1, b);
+  plan.add(dh_selected_, sums, b, d);
   gradients_.resize(static_cast<std::size_t>(context.shards().size()));
   dh_leaves_.resize(gradients_.size());
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    plan.add(gradients_[i], b, part(static_cast<dim_t>(i)).rows.size());
-    plan.add(dh_leaves_[i], b, d);
+    plan.add(gradients_[i], sums, b, part(static_cast<dim_t>(i)).rows.size());
+    plan.add(dh_leaves_[i], sums, b, d);
   }
   memory_ = plan.allocate(activations);
   targets_memory_ = activations.allocate(DType::i32, b);
@@ -61,7 +63,7 @@ ClassifierHead::ClassifierHead(Bucket& bucket, TensorContext& context, Arena& ac
     for (int r = 0; r < context.group.size(); ++r) {
       if (share(shards, context.group.size(), r).contains(s)) {
         gather_bytes_[static_cast<std::size_t>(r)] +=
-            static_cast<std::size_t>(b * classes) * device::bytes_of(context.shape.dtype);
+            static_cast<std::size_t>(b * classes) * device::bytes_of(context.shape.sums());
       }
     }
   }

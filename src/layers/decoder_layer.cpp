@@ -43,10 +43,11 @@ DecoderLayer::DecoderLayer(const model::LayerSpec& spec,
   for (auto* list : {&dq_, &dk_, &dv_, &d_attention_, &d_product_}) {
     list->resize(n);
   }
-  MemoryPlan plan(context.shape.dtype);
-  plan.add(d_out_, rows, d);
-  plan.add(d_mid_, rows, d);
-  plan.add(dh_, stream_rows, d);
+  const DType dtype = context_.shape.dtype;
+  MemoryPlan plan;
+  plan.add(d_out_, dtype, rows, d);
+  plan.add(d_mid_, dtype, rows, d);
+  plan.add(dh_, dtype, stream_rows, d);
   for (std::size_t i = 0; i < n; ++i) {
     const auto shard = static_cast<dim_t>(i);
     const dim_t q = part(kQ, shard).rows.size();
@@ -55,18 +56,18 @@ DecoderLayer::DecoderLayer(const model::LayerSpec& spec,
     kv_heads_.push_back(kv / spec.head_width);
     o_.push_back(part(kO, shard).weight);
     down_.push_back(part(kDown, shard).weight);
-    plan.add(dq_[i], rows, q);
-    plan.add(dk_[i], rows, kv);
-    plan.add(dv_[i], rows, kv);
-    plan.add(d_attention_[i], rows, q);
-    plan.add(d_product_[i], rows, part(kGate, shard).rows.size());
+    plan.add(dq_[i], dtype, rows, q);
+    plan.add(dk_[i], dtype, rows, kv);
+    plan.add(dv_[i], dtype, rows, kv);
+    plan.add(d_attention_[i], dtype, rows, q);
+    plan.add(d_product_[i], dtype, rows, part(kGate, shard).rows.size());
   }
   block_gradients_.resize(model::kLayerModules);
   for (int m = 0; m < model::kLayerModules; ++m) {
     block_gradients_[static_cast<std::size_t>(m)].resize(
         blocks_[static_cast<std::size_t>(m)].size());
     for (View& v : block_gradients_[static_cast<std::size_t>(m)]) {
-      plan.add(v, stream_rows, d);
+      plan.add(v, dtype, stream_rows, d);
     }
   }
   gradients_ = plan.allocate(activations);
@@ -81,32 +82,34 @@ DecoderLayer::Saved DecoderLayer::make_saved(Arena& activations) {
   for (auto* list : {&s.q, &s.k, &s.v, &s.attention, &s.lse, &s.gate, &s.up, &s.product}) {
     list->resize(n);
   }
-  MemoryPlan plan(context_.shape.dtype);
-  plan.add(s.inv_rms_attention, 1, stream_rows);
-  plan.add(s.inv_rms_mlp, 1, stream_rows);
-  plan.add(s.h_attention, rows, d);
-  plan.add(s.h_mlp, rows, d);
-  plan.add(s.mid, stream_rows, d);
-  plan.add(s.out, stream_rows, d);
+  const DType dtype = context_.shape.dtype;
+  const DType sums = context_.shape.sums();
+  MemoryPlan plan;
+  plan.add(s.inv_rms_attention, sums, 1, stream_rows);
+  plan.add(s.inv_rms_mlp, sums, 1, stream_rows);
+  plan.add(s.h_attention, dtype, rows, d);
+  plan.add(s.h_mlp, dtype, rows, d);
+  plan.add(s.mid, dtype, stream_rows, d);
+  plan.add(s.out, dtype, stream_rows, d);
   if (!blocks_[kAttentionNorm].empty()) {
-    plan.add(s.normed_attention, stream_rows, d);
+    plan.add(s.normed_attention, dtype, stream_rows, d);
   }
   if (!blocks_[kMlpNorm].empty()) {
-    plan.add(s.normed_mlp, stream_rows, d);
+    plan.add(s.normed_mlp, dtype, stream_rows, d);
   }
   for (std::size_t i = 0; i < n; ++i) {
     const auto shard = static_cast<dim_t>(i);
     const dim_t q = part(kQ, shard).rows.size();
     const dim_t kv = part(kK, shard).rows.size();
     const dim_t f = part(kGate, shard).rows.size();
-    plan.add(s.q[i], rows, q);
-    plan.add(s.k[i], rows, kv);
-    plan.add(s.v[i], rows, kv);
-    plan.add(s.attention[i], rows, q);
-    plan.add(s.lse[i], context_.shape.batch * heads_[i], context_.shape.positions);
-    plan.add(s.gate[i], rows, f);
-    plan.add(s.up[i], rows, f);
-    plan.add(s.product[i], rows, f);
+    plan.add(s.q[i], dtype, rows, q);
+    plan.add(s.k[i], dtype, rows, kv);
+    plan.add(s.v[i], dtype, rows, kv);
+    plan.add(s.attention[i], dtype, rows, q);
+    plan.add(s.lse[i], sums, context_.shape.batch * heads_[i], context_.shape.positions);
+    plan.add(s.gate[i], dtype, rows, f);
+    plan.add(s.up[i], dtype, rows, f);
+    plan.add(s.product[i], dtype, rows, f);
   }
   s.memory = plan.allocate(activations);
   for (int m = 0; m < model::kLayerModules; ++m) {

@@ -16,18 +16,20 @@ EmbeddingLayer::EmbeddingLayer(Bucket& bucket,
       blocks_(std::move(blocks)),
       context_(context),
       block_gradients_(blocks_.size()) {
-  MemoryPlan plan(context.shape.dtype);
-  plan.add(d_full_, context.rows(), context.shape.hidden);
+  const DType dtype = context.shape.dtype;
+  MemoryPlan plan;
+  plan.add(d_full_, dtype, context.rows(), context.shape.hidden);
   for (View& v : block_gradients_) {
-    plan.add(v, context.stream_rows().size(), context.shape.hidden);
+    plan.add(v, dtype, context.stream_rows().size(), context.shape.hidden);
   }
   gradients_ = plan.allocate(activations);
 }
 
 EmbeddingLayer::Saved EmbeddingLayer::make_saved(Arena& activations) const {
   Saved s;
-  MemoryPlan plan(context_.shape.dtype);
-  plan.add(s.full, context_.rows(), context_.shape.hidden);
+  const DType dtype = context_.shape.dtype;
+  MemoryPlan plan;
+  plan.add(s.full, dtype, context_.rows(), context_.shape.hidden);
   s.memory = plan.allocate(activations);
   for (const GatedBlock& b : blocks_) {
     s.blocks.push_back(b.make_saved(activations));
@@ -49,9 +51,12 @@ View EmbeddingLayer::forward(View ids, Saved& saved, Mode mode) {
   }
   if (is_cut) {
     const WorkScope scope(context_.stream.profile(), Work::tensor_exchange);
-    const std::size_t words = static_cast<std::size_t>(saved.full.size()) *
-                              device::bytes_of(context_.shape.dtype) / sizeof(std::uint32_t);
-    context_.group.all_reduce_or({static_cast<std::uint32_t*>(saved.full.data), words});
+    // An odd number of 16-bit elements ends in half a word; the other half is padding, zero.
+    const dim_t words =
+        ceil_div(saved.full.size() * static_cast<dim_t>(device::bytes_of(context_.shape.dtype)),
+                 static_cast<dim_t>(sizeof(std::uint32_t)));
+    context_.group.all_reduce_or(
+        {static_cast<std::uint32_t*>(saved.full.data), static_cast<std::size_t>(words)});
   }
   View x = saved.full.slice_rows(context_.stream_rows());
   for (std::size_t j = 0; j < blocks_.size(); ++j) {

@@ -18,9 +18,10 @@ FinalNorm::FinalNorm(double eps,
       blocks_(std::move(blocks)),
       context_(context),
       block_gradients_(blocks_.size()) {
-  MemoryPlan plan(context.shape.dtype);
+  const DType dtype = context.shape.dtype;
+  MemoryPlan plan;
   for (View& v : block_gradients_) {
-    plan.add(v, context.stream_rows().size(), context.shape.hidden);
+    plan.add(v, dtype, context.stream_rows().size(), context.shape.hidden);
   }
   gradients_ = plan.allocate(activations);
 }
@@ -28,12 +29,14 @@ FinalNorm::FinalNorm(double eps,
 FinalNorm::Saved FinalNorm::make_saved(Arena& activations) const {
   Saved s;
   const dim_t d = context_.shape.hidden;
-  MemoryPlan plan(context_.shape.dtype);
-  plan.add(s.inv_rms, 1, context_.stream_rows().size());
-  plan.add(s.h, context_.rows(), d);
-  plan.add(s.dh, context_.stream_rows().size(), d);
+  const DType dtype = context_.shape.dtype;
+  const DType sums = context_.shape.sums();
+  MemoryPlan plan;
+  plan.add(s.inv_rms, sums, 1, context_.stream_rows().size());
+  plan.add(s.h, dtype, context_.rows(), d);
+  plan.add(s.dh, dtype, context_.stream_rows().size(), d);
   if (!blocks_.empty()) {
-    plan.add(s.normed, context_.stream_rows().size(), d);
+    plan.add(s.normed, dtype, context_.stream_rows().size(), d);
   }
   s.memory = plan.allocate(activations);
   for (const GatedBlock& b : blocks_) {

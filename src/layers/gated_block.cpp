@@ -19,12 +19,14 @@ GatedBlock::GatedBlock(const model::InsertedBlock& spec,
     : spec_(spec), bucket_(bucket), context_(context) {
   const dim_t d = context.shape.hidden;
   dz_.resize(static_cast<std::size_t>(context.shards().size()));
-  MemoryPlan plan(context.shape.dtype);
-  plan.add(dr_full_, context.rows(), d);
-  plan.add(dh_, context.stream_rows().size(), d);
-  plan.add(gate_row_, 1, d);
+  const DType dtype = context.shape.dtype;
+  const DType sums = context.shape.sums();
+  MemoryPlan plan;
+  plan.add(dr_full_, dtype, context.rows(), d);
+  plan.add(dh_, dtype, context.stream_rows().size(), d);
+  plan.add(gate_row_, sums, 1, d);
   for (dim_t i = 0; i < context.shards().size(); ++i) {
-    plan.add(dz_[static_cast<std::size_t>(i)], context.rows(), part(kA, i).rows.size());
+    plan.add(dz_[static_cast<std::size_t>(i)], dtype, context.rows(), part(kA, i).rows.size());
     b_.push_back(part(kB, i).weight);
   }
   gradients_ = plan.allocate(activations);
@@ -37,16 +39,18 @@ GatedBlock::Saved GatedBlock::make_saved(Arena& activations) const {
   const dim_t d = context_.shape.hidden;
   saved.z.resize(n);
   saved.s.resize(n);
-  MemoryPlan plan(context_.shape.dtype);
-  plan.add(saved.inv_rms, 1, context_.stream_rows().size());
-  plan.add(saved.h, context_.rows(), d);
+  const DType dtype = context_.shape.dtype;
+  const DType sums = context_.shape.sums();
+  MemoryPlan plan;
+  plan.add(saved.inv_rms, sums, 1, context_.stream_rows().size());
+  plan.add(saved.h, dtype, context_.rows(), d);
   for (std::size_t i = 0; i < n; ++i) {
     const dim_t width = self.part(kA, static_cast<dim_t>(i)).rows.size();
-    plan.add(saved.z[i], context_.rows(), width);
-    plan.add(saved.s[i], context_.rows(), width);
+    plan.add(saved.z[i], dtype, context_.rows(), width);
+    plan.add(saved.s[i], dtype, context_.rows(), width);
   }
-  plan.add(saved.r, context_.stream_rows().size(), d);
-  plan.add(saved.y, context_.stream_rows().size(), d);
+  plan.add(saved.r, dtype, context_.stream_rows().size(), d);
+  plan.add(saved.y, dtype, context_.stream_rows().size(), d);
   saved.memory = plan.allocate(activations);
   return saved;
 }

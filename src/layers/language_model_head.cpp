@@ -16,19 +16,21 @@ LanguageModelHead::LanguageModelHead(
   const dim_t chunk = std::min(kHeadChunk, context.rows());
   logits_.resize(n);
   dh_leaves_.resize(n);
-  MemoryPlan plan(context.shape.dtype);
+  const DType sums = context.shape.sums();
+  MemoryPlan plan;
   for (std::size_t i = 0; i < n; ++i) {
     plan.add(logits_[i],
+             sums,
              chunk,
              table.part(0, context.shards().begin + static_cast<dim_t>(i)).rows.size());
-    plan.add(dh_leaves_[i], context.rows(), context.shape.hidden);
+    plan.add(dh_leaves_[i], sums, context.rows(), context.shape.hidden);
   }
-  plan.add(maximum_, 1, chunk);
-  plan.add(sum_, 1, chunk);
-  plan.add(losses_, 1, context.rows());
+  plan.add(maximum_, sums, 1, chunk);
+  plan.add(sum_, sums, 1, chunk);
+  plan.add(losses_, sums, 1, context.rows());
   memory_ = plan.allocate(activations);
-  MemoryPlan exchange(context.shape.dtype);
-  exchange.add(statistics_, 3 * context.shape.logical_tensor, chunk);
+  MemoryPlan exchange;
+  exchange.add(statistics_, sums, 3 * context.shape.logical_tensor, chunk);
   exchange_ = exchange.allocate(communication);
   gather_bytes_.resize(static_cast<std::size_t>(context.group.size()));
 }
@@ -78,7 +80,7 @@ void LanguageModelHead::chunk_forward(Range rows, View h, View targets) {
                                        .first_row = p.rows.begin,
                                        .statistics = all.slice_rows({3 * shard, 3 * shard + 3})});
   }
-  const dim_t element = static_cast<dim_t>(device::bytes_of(context_.shape.dtype));
+  const dim_t element = static_cast<dim_t>(device::bytes_of(context_.shape.sums()));
   for (int r = 0; r < context_.group.size(); ++r) {
     const Range held = share(context_.shape.logical_tensor, context_.group.size(), r);
     gather_bytes_[static_cast<std::size_t>(r)] =

@@ -1,4 +1,5 @@
-// layers/memory_plan.hpp — several matrices in one allocation, each on a 64-byte boundary.
+// layers/memory_plan.hpp — several matrices in one allocation, each on a 64-byte boundary, each
+// with its own element type. What stands between them belongs to nobody and stays zero.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,19 +11,17 @@ namespace cambium::layers {
 
 class MemoryPlan {
  public:
-  explicit MemoryPlan(device::DType dtype) : dtype_(dtype) {}
-
   // `view` points into the memory once allocate() was called; it must outlive that call.
-  void add(device::View& view, dim_t rows, dim_t cols) {
-    wanted_.push_back({&view, rows, cols, bytes_});
-    const std::size_t size = static_cast<std::size_t>(rows * cols) * device::bytes_of(dtype_);
+  void add(device::View& view, device::DType dtype, dim_t rows, dim_t cols) {
+    wanted_.push_back({&view, dtype, rows, cols, bytes_});
+    const std::size_t size = static_cast<std::size_t>(rows * cols) * device::bytes_of(dtype);
     bytes_ += (size + 63) / 64 * 64;
   }
 
   [[nodiscard]] device::Buffer allocate(device::Arena& arena) {
     device::Buffer buffer = arena.allocate(bytes_);
     for (const Wanted& w : wanted_) {
-      *w.view = buffer.view(dtype_, w.rows, w.cols, w.offset);
+      *w.view = buffer.view(w.dtype, w.rows, w.cols, w.offset);
     }
     return buffer;
   }
@@ -30,12 +29,12 @@ class MemoryPlan {
  private:
   struct Wanted {
     device::View* view;
+    device::DType dtype;
     dim_t rows;
     dim_t cols;
     std::size_t offset;
   };
 
-  device::DType dtype_;
   std::vector<Wanted> wanted_;
   std::size_t bytes_ = 0;
 };

@@ -23,8 +23,8 @@ TensorContext::TensorContext(
     element_ranges_.push_back({mine.begin * row_elements, mine.end * row_elements});
   }
   for (dim_t b = 0; b < sum_.local.buffers; ++b) {
-    leaves_.push_back(activations.allocate(shape.dtype, rows() * row_elements));
-    leaf_views_.push_back(leaves_.back().view(shape.dtype, rows(), row_elements));
+    leaves_.push_back(activations.allocate(shape.sums(), rows() * row_elements));
+    leaf_views_.push_back(leaves_.back().view(shape.sums(), rows(), row_elements));
   }
   for (const dim_t b : sum_.local.node_buffer) {
     View v = leaf_views_[static_cast<std::size_t>(b)];
@@ -34,7 +34,7 @@ TensorContext::TensorContext(
     node_views_.push_back(v);
   }
   if (g.size() > 1) {
-    workspace_ = communication.allocate(shape.dtype, rows() * row_elements);
+    workspace_ = communication.allocate(shape.sums(), rows() * row_elements);
   }
 }
 
@@ -57,22 +57,16 @@ void TensorContext::gather(View full) {
 }
 
 void TensorContext::finish_sum(View out, View residual) {
-  View flat = out;
-  flat.cols = out.rows * out.cols;
-  flat.rows = 1;
-  flat.stride = flat.cols;
-  View total = out;
-  if (group.size() == 1 && node_views_.size() == 1) {
-    total = leaf_views_[static_cast<std::size_t>(sum_.local.node_buffer[0])];
-  } else if (residual.data == out.data && residual.data != nullptr) {
-    // The sum may not land on the residual before it was read: it goes through the first leaf's
-    // rows.
-    const View node = leaf_views_[static_cast<std::size_t>(sum_.local.node_buffer[0])];
-    total = node.slice_rows(stream_rows_);
-    flat.data = total.data;
-  }
-  if (total.data == flat.data) {
+  const View node = leaf_views_[static_cast<std::size_t>(sum_.local.node_buffer[0])];
+  const bool is_summed = group.size() == 1 && node_views_.size() == 1;
+  // The sum may not land on the residual before it was read, nor in what is narrower than a sum: it
+  // goes through the first node's rows.
+  const bool is_apart = is_summed || out.dtype != node.dtype ||
+                        (residual.data != nullptr && residual.data == out.data);
+  const View total = is_apart ? node.slice_rows(stream_rows_) : out;
+  if (!is_summed) {
     const WorkScope scope(stream.profile(), Work::tensor_exchange);
+    const View flat{total.data, 1, total.size(), total.size(), total.dtype};
     if (is_split()) {
       comm::tree_reduce_scatter(
           group, stream, sum_, node_views_, element_ranges_, flat, workspace_, shape.reduction);

@@ -35,8 +35,14 @@ struct TensorShape {
   dim_t hidden = 0;     // D
   dim_t logical_tensor = 1;
   bool is_sequence_parallel = true;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of the residual stream, of activations and of their gradients
   comm::Reduction reduction = comm::Reduction::exact;
+
+  // Sums that are not finished, and what products only read as a vector (leaves and nodes of the
+  // tree, statistics, logits, rope tables): never narrower than fp32.
+  [[nodiscard]] DType sums() const {
+    return dtype == DType::bf16 ? DType::f32 : dtype;
+  }
 };
 
 class TensorContext {
@@ -79,9 +85,10 @@ class TensorContext {
   // Collective over: tensor. Bytes: (size-1)/size of the rows.
   void gather(View full);
 
-  // Runs write(i, leaf) for each local shard i, leaf (T*B, D), and leaves the tree sum over all
-  // logical shards, own stream rows only, in `out`. `residual` (empty or stream rows, may alias
-  // out) is added once at the end. Collective over: tensor.
+  // Runs write(i, leaf) for each local shard i, leaf (T*B, D) of the dtype of sums, and leaves the
+  // tree sum over all logical shards, own stream rows only, in `out`. `residual` (empty or stream
+  // rows, may alias out) is added once at the end; only then is the sum rounded to the dtype of
+  // `out`, once. Collective over: tensor.
   template <typename F>
   void sum_over_shards(View out, View residual, F&& write);
 
@@ -100,6 +107,7 @@ class TensorContext {
   }
 
  private:
+  // The tree over all ranks' nodes, then residual + sum, then one rounding.
   void finish_sum(View out, View residual);
 
   Range shards_;
@@ -115,7 +123,8 @@ class TensorContext {
 
 template <typename F>
 void TensorContext::sum_over_shards(View out, View residual, F&& write) {
-  const bool is_direct = shape.logical_tensor == 1;
+  // One shard's chain may be walked in `out` itself, unless `out` is narrower than the chain.
+  const bool is_direct = shape.logical_tensor == 1 && out.dtype == shape.sums();
   for (dim_t i = 0; i < shards_.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const View leaf = is_direct && residual.data != out.data

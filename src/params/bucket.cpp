@@ -31,10 +31,11 @@ Bucket::Bucket(const BucketShape& shape,
     }
   }
   if (packed > 0) {
-    panels_ = arenas.params.allocate(t, packed);
+    panels_ = arenas.params.allocate(shape_.panels, packed);
     dim_t at = 0;
     const auto next = [&](dim_t size) {
-      const View v = panels_.view(t, 1, size, static_cast<std::size_t>(at) * device::bytes_of(t));
+      const View v = panels_.view(
+          shape_.panels, 1, size, static_cast<std::size_t>(at) * device::bytes_of(shape_.panels));
       at += size;
       return v;
     };

@@ -67,11 +67,12 @@ struct GradientLane {
 
 struct BucketShape {
   model::Entity entity;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of values, gradients and slots
   bool is_mirror =
       false;  // the last stage's copy of a tied table: same bits, not counted, not saved
   int lanes = 1;
-  bool is_sharded = true;  // optimizer slots divided over data ranks
+  bool is_sharded = true;     // optimizer slots divided over data ranks
+  DType panels = DType::f32;  // of the compute copies that products read
 };
 
 class Bucket {

@@ -49,13 +49,15 @@ void ParamStore::build(const ParamStore* old) {
     }
     const bool has_two_uses =
         e.kind == model::EntityKind::embedding && spec_.is_tied && has_one_stage;
-    Bucket* bucket = take({e, shape_.dtype, false, has_two_uses ? 2 : 1, shape_.is_sharded});
+    Bucket* bucket =
+        take({e, shape_.dtype, false, has_two_uses ? 2 : 1, shape_.is_sharded, shape_.panels});
     if (has_two_uses) {
       head_table_ = bucket;
     }
   }
   if (spec_.is_tied && !has_one_stage && partition_.is_last()) {
-    head_table_ = take({entities_.front(), shape_.dtype, true, 1, shape_.is_sharded});
+    head_table_ =
+        take({entities_.front(), shape_.dtype, true, 1, shape_.is_sharded, shape_.panels});
   }
 }
 

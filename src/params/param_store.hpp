@@ -15,9 +15,10 @@
 namespace cambium::params {
 
 struct StoreShape {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of values, gradients and slots: the masters
   bool is_sharded = true;
   device::Backend backend = device::Backend::cpu;
+  DType panels = DType::f32;  // of the compute copies: the type that products multiply in
 };
 
 class ParamStore {

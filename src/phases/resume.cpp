@@ -213,7 +213,8 @@ void open_run(Session& session, Start& start, const CampaignInput& input) {
 
 void reshape_store(Session& session, bool is_sharded) {
   const params::ParamStore& old = *session.store;
-  const params::StoreShape shape{old.shape().dtype, is_sharded, old.shape().backend};
+  params::StoreShape shape = old.shape();
+  shape.is_sharded = is_sharded;
   auto next = std::make_unique<params::ParamStore>(
       session.state.spec, old.partition(), shape, session.arenas);
   comm::Group& data = *session.groups.data;
