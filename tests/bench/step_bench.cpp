@@ -1,7 +1,8 @@
 // tests/bench/step_bench.cpp — one whole training step (forward, backward, norm, clip, AdamW), and
-// where its time goes. One JSON line. Alone or under mpirun:
-//   step_bench SHAPE [THREADS [STEPS [TENSOR PIPELINE DATA]]]
+// where its time goes; or one forward pass without a backward. One JSON line. Alone or under
+// mpirun; step_bench --help names the options.
 // SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -21,29 +22,31 @@ using device::Work;
 using kernels::cpu::Isa;
 
 struct Shape {
-  const char* name;
+  std::string name;
   dim_t layers, width, heads, kv_heads, ffn, vocabulary;
   dim_t positions, micro_batch, global_batch;
   int logical_tensor, logical_data;
 };
 
+// What the command line says, beside the shape's own sizes.
+struct Options {
+  Shape shape;
+  int threads = 1;
+  int steps = 10;
+  comm::PhysicalMesh mesh{1, 1, 1, 1};
+  comm::Reduction reduction = comm::Reduction::exact;
+  std::string block = "none";  // behind every layer: none, closed or open
+  bool is_forward_only = false;
+};
+
 // tiny and gpt2 are the peers' (a GELU block of 4 d with two matrices). SwiGLU has three matrices,
 // so that its width is 8/3 d for as many FLOPs: 682.7 for tiny, rounded up to 688 (0.3 % more work
 // a layer than the peer), 2048 for gpt2.
-constexpr Shape kShapes[] = {
+const Shape kShapes[] = {
     {"tiny", 4, 256, 8, 8, 688, 8192, 256, 8, 8, 1, 1},
     {"gpt2", 12, 768, 12, 12, 2048, 50304, 256, 4, 4, 1, 1},
     {"quickstart", 4, 128, 8, 4, 384, 258, 128, 4, 32, 2, 2},
 };
-
-const Shape& shape_of(const std::string& name) {
-  for (const Shape& s : kShapes) {
-    if (name == s.name) {
-      return s;
-    }
-  }
-  throw Error(Code::usage, "step_bench: shape " + name + ": expected tiny, gpt2 or quickstart");
-}
 
 double processor_time() {
   timespec t{};
@@ -68,7 +71,9 @@ std::string processor_name() {
   return name;
 }
 
-model::Spec spec_of(const Shape& s) {
+// A block of a quarter of the stream's width behind every layer.
+model::Spec spec_of(const Options& options) {
+  const Shape& s = options.shape;
   config::ModelConfig c;
   c.hidden_size = s.width;
   c.intermediate_size = s.ffn;
@@ -77,7 +82,14 @@ model::Spec spec_of(const Shape& s) {
   c.num_key_value_heads = s.kv_heads;
   c.max_position_embeddings = s.positions;
   c.tie_word_embeddings = true;
-  return model::make_spec(c, s.vocabulary);
+  model::Spec spec = model::make_spec(c, s.vocabulary);
+  for (model::LayerSpec& layer : spec.layers) {
+    if (options.block != "none") {
+      layer.inserted[static_cast<int>(model::LayerModule::mlp)].push_back(
+          {.uid = spec.take_uid(), .width = s.width / 4, .norm_width = s.width});
+    }
+  }
+  return spec;
 }
 
 // Random tokens; the same in every step, as the peers do.
@@ -86,7 +98,7 @@ struct Tokens {
   std::vector<std::int32_t> targets;
   std::vector<engine::MicroBatch> batches;
 
-  Tokens(const Shape& s, const params::Partition& where) {
+  Tokens(const Shape& s, const params::Partition& where, layers::Mode mode) {
     const dim_t rows = s.micro_batch * s.positions;
     const dim_t per_shard = s.global_batch / s.micro_batch / s.logical_data;
     const Range shards = where.data_shards();
@@ -101,7 +113,7 @@ struct Tokens {
       targets.push_back(pick(at + 1));
     }
     for (dim_t i = 0; i < count; ++i) {
-      batches.push_back({.mode = layers::Mode::train,
+      batches.push_back({.mode = mode,
                          .data_shard = i / per_shard,
                          .ids = device::view_of(ids.data() + i * rows, rows),
                          .targets = device::view_of(targets.data() + i * rows, rows),
@@ -188,11 +200,23 @@ std::string breakdown(comm::Group& group,
   return text;
 }
 
-void run(
-    comm::World& world, const Shape& s, int threads, int steps, const comm::PhysicalMesh& mesh) {
-  const model::Spec spec = spec_of(s);
+engine::EngineShape engine_shape(const Options& options) {
+  engine::EngineShape shape;
+  shape.tensor = {.batch = options.shape.micro_batch,
+                  .positions = options.shape.positions,
+                  .hidden = options.shape.width,
+                  .logical_tensor = options.shape.logical_tensor,
+                  .reduction = options.reduction};
+  return shape;
+}
+
+void run(comm::World& world, const Options& options) {
+  const Shape& s = options.shape;
+  const comm::PhysicalMesh& mesh = options.mesh;
+  const int steps = options.steps;
+  const model::Spec spec = spec_of(options);
   comm::MeshGroups groups = world.make_mesh_groups(mesh);
-  device::Stream stream(device::Backend::cpu, threads);
+  device::Stream stream(device::Backend::cpu, options.threads);
   const Isa isa = kernels::cpu::active_isa();
   world.group().barrier();
   const double flops = peak_flops(stream.pool(), isa);
@@ -208,18 +232,19 @@ void run(
                            std::make_shared<params::Arenas>());
   store.initialise(1);
   store.pack(stream);
-  engine::EngineShape shape;
-  shape.tensor = {.batch = s.micro_batch,
-                  .positions = s.positions,
-                  .hidden = s.width,
-                  .logical_tensor = s.logical_tensor};
-  engine::Engine engine(spec, store, stream, groups, shape);
-  const Tokens tokens(s, where);
+  engine::Engine engine(spec, store, stream, groups, engine_shape(options));
+  const Tokens tokens(s, where, layers::Mode::train);
+  const Tokens seen(s, where, layers::Mode::forward_only);
+  if (options.block == "open") {
+    run_step(engine, groups, s, tokens);  // the first update opens every gate
+  }
 
   double loss = 0;
   const std::int64_t before = stream.counters().product_flops;
-  const std::vector<Measured> all = run_steps(
-      world.group(), stream, steps, loss, [&] { return run_step(engine, groups, s, tokens); });
+  const std::vector<Measured> all = run_steps(world.group(), stream, steps, loss, [&] {
+    return options.is_forward_only ? engine.run(seen.batches, {})[0]
+                                   : run_step(engine, groups, s, tokens);
+  });
   const double step_flops =
       static_cast<double>(stream.counters().product_flops - before) / (steps + 2.0);
   std::vector<std::pair<double, std::int64_t>> order;
@@ -237,19 +262,25 @@ void run(
     return;
   }
   fmt::print(
-      R"({{"bench":"step","shape":"{}","cpu":"{}","isa":"{}","ranks":{},"mesh":"{}x{}x{}","threads":{},"steps":{},)"
+      R"({{"bench":"{}","shape":"{}","batch":{},"positions":{},"micro_batch":{},"reduction":"{}","block":"{}","cpu":"{}","isa":"{}","ranks":{},"mesh":"{}x{}x{}","threads":{},"steps":{},)"
       R"("step_ms":{:.2f},"min_ms":{:.2f},"max_ms":{:.2f},"tokens_per_second":{:.1f},"product_gflops":{:.1f},)"
       R"("peak_gflops":{:.1f},"peak_gbytes":{:.1f},"cpu_share":{:.2f},"peak_rss_MB":{},"loss":{:.4f},)"
       R"("step_breakdown":{{{}}}}})"
       "\n",
+      options.is_forward_only ? "forward" : "step",
       s.name,
+      s.global_batch,
+      s.positions,
+      s.micro_batch,
+      options.reduction == comm::Reduction::fast ? "fast" : "exact",
+      options.block,
       processor_name(),
       kernels::cpu::name_of(isa),
       world.size(),
       mesh.tensor,
       mesh.pipeline,
       mesh.data,
-      threads,
+      options.threads,
       steps,
       1e3 * m.seconds,
       1e3 * order.front().first,
@@ -258,10 +289,49 @@ void run(
       step_flops / m.seconds / 1e9,
       flops / 1e9,
       bytes / 1e9,
-      m.processor / (m.seconds * threads),
+      m.processor / (m.seconds * options.threads),
       usage.ru_maxrss / 1024,
       loss,
       parts);
+}
+
+Options read_options(int argc, char** argv) {
+  Options options;
+  options.shape = kShapes[0];
+  CLI::App app("One whole training step, timed");
+  std::vector<std::string> names;
+  for (const Shape& s : kShapes) {
+    names.push_back(s.name);
+  }
+  Shape& shape = options.shape;
+  const auto choose = [&](const std::string& name) {
+    shape = kShapes[std::find(names.begin(), names.end(), name) - names.begin()];
+  };
+  // At once, so that the sizes below replace the shape's wherever they stand on the line.
+  app.add_option_function<std::string>("shape", choose)
+      ->check(CLI::IsMember(names))
+      ->trigger_on_parse();
+  app.add_option("--threads", options.threads, "of each rank");
+  app.add_option("--steps", options.steps);
+  app.add_option("--batch", shape.global_batch, "sequences of a step");
+  app.add_option("--micro-batch", shape.micro_batch, "sequences of a micro-batch");
+  app.add_option("--positions", shape.positions, "tokens of a sequence");
+  app.add_option("--logical-tensor", shape.logical_tensor);
+  app.add_option("--logical-data", shape.logical_data);
+  app.add_option("--tensor", options.mesh.tensor, "ranks");
+  app.add_option("--pipeline", options.mesh.pipeline, "ranks");
+  app.add_option("--data", options.mesh.data, "ranks");
+  app.add_option("--block", options.block, "a gated block behind every layer")
+      ->check(CLI::IsMember({"none", "closed", "open"}));
+  app.add_flag("--forward-only", options.is_forward_only);
+  app.add_flag_callback(
+      "--fast", [&] { options.reduction = comm::Reduction::fast; }, "native reductions");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::exit(app.exit(e));
+  }
+  return options;
 }
 
 }  // namespace
@@ -269,14 +339,10 @@ void run(
 
 int main(int argc, char** argv) {
   using namespace cambium;
+  const bench::Options options = bench::read_options(argc, argv);
   comm::World world(&argc, &argv);
-  const auto number = [&](int i, int otherwise) {
-    return argc > i ? std::atoi(argv[i]) : otherwise;
-  };
   try {
-    const bench::Shape& shape = bench::shape_of(argc > 1 ? argv[1] : "tiny");
-    bench::run(
-        world, shape, number(2, 1), number(3, 10), {number(4, 1), number(5, 1), 1, number(6, 1)});
+    bench::run(world, options);
   } catch (const Error& e) {
     fmt::print(stderr, "{}\n", e.what());
     return static_cast<int>(e.code());
