@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/types.hpp"
+#include "device/bfloat16.hpp"
 
 namespace cambium::device {
 
@@ -35,6 +36,11 @@ struct DTypeOf<float> {
 template <>
 struct DTypeOf<double> {
   static constexpr DType value = DType::f64;
+};
+
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
 };
 
 template <>
