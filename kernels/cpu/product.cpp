@@ -5,7 +5,8 @@
 //   backward_input   i = m, s = n, j = k    left = dy     right = transposed panels of W
 //   backward_weight  i = n, s = m, j = k    left = dy^T   right = x, packed into panels here
 // Blocks of the sum are walked in ascending order and a chain continues through memory from one to
-// the next, so blocking, threads and tile shapes leave every bit as it is.
+// the next, so blocking, threads and tile shapes leave every bit as it is. The sum is counted in
+// units of the tiles: one f32, or a pair of bf16.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/product.hpp"
 
@@ -17,6 +18,8 @@
 
 namespace cambium::kernels::cpu {
 namespace {
+
+using device::DType;
 
 // Blocks that stay in L2 together (1 MiB on Zen 4): right 256 x 480 (480 KiB), left 72 x 256 (72
 // KiB). 72 is a multiple of both tiles' rows.
@@ -36,7 +39,21 @@ struct Product {
   View right;               // else right(s,j) = right[s,j]
   View out;
   View residual;
+  View bias;
   bool continues;  // chains start from the values in `out`
+
+  [[nodiscard]] bool is_bf16() const {
+    return left.dtype == DType::bf16;
+  }
+
+  [[nodiscard]] dim_t units() const {
+    return is_bf16() ? (sum + 1) / 2 : sum;
+  }
+
+  // The elements of the sum in a range of units.
+  [[nodiscard]] Range elements_of(Range units) const {
+    return is_bf16() ? Range{2 * units.begin, std::min(sum, 2 * units.end)} : units;
+  }
 };
 
 // One thread's memory.
@@ -51,9 +68,10 @@ constexpr dim_t kRightElements = kPanelGroup * kPanelWidth * kSumBlock;
 constexpr dim_t kPartialStride = kPanelGroup * kPanelWidth;
 constexpr dim_t kPartialElements = kRowBlock * kPartialStride;
 
-// An alias of `out` as residual must keep its value until its chain has ended.
+// An alias of `out` as residual must keep its value until its chain has ended, and bf16 cannot hold
+// an unfinished one.
 bool needs_partial(const Product& p) {
-  return !p.residual.empty() && p.sum > kSumBlock;
+  return (!p.residual.empty() || p.out.dtype == DType::bf16) && p.units() > kSumBlock;
 }
 
 Scratch take_scratch(Stream& stream, int thread, const Product& p) {
@@ -66,12 +84,40 @@ Scratch take_scratch(Stream& stream, int thread, const Product& p) {
           partial == 0 ? nullptr : base + kLeftElements + right};
 }
 
-float* at(const View& v, dim_t row, dim_t col) {
-  return static_cast<float*>(v.data) + row * v.stride + col;
+template <typename T>
+T* at(const View& v, dim_t row, dim_t col) {
+  return static_cast<T*>(v.data) + row * v.stride + col;
 }
 
-const TileKernel& active_tile() {
-  return active_isa() == Isa::avx512 ? tile_avx512() : tile_avx2();
+void* address(const View& v, dim_t row, dim_t col) {
+  return static_cast<char*>(v.data) +
+         static_cast<std::size_t>(row * v.stride + col) * device::bytes_of(v.dtype);
+}
+
+const TileKernel& active_tile(bool is_bf16) {
+  const bool is_wide = active_isa() == Isa::avx512;
+  if (is_bf16) {
+    return is_wide && has_exact_bf16_instruction() ? tile_bf16_avx512() : tile_bf16_avx2();
+  }
+  return is_wide ? tile_avx512() : tile_avx2();
+}
+
+// Rows [row, row + count) of `v`, columns `sum`, as a block of columns; or rows `sum`, columns
+// [column, column + count).
+void pack_rows(const View& v, dim_t row, dim_t count, Range sum, float* to, dim_t width) {
+  if (v.dtype == DType::bf16) {
+    pack_transposed(at<BFloat16>(v, row, sum.begin), v.stride, count, sum.size(), to, width);
+  } else {
+    pack_transposed(at<float>(v, row, sum.begin), v.stride, count, sum.size(), to, width);
+  }
+}
+
+void pack_columns(const View& v, dim_t column, dim_t count, Range sum, float* to, dim_t width) {
+  if (v.dtype == DType::bf16) {
+    pack_copied(at<BFloat16>(v, sum.begin, column), v.stride, count, sum.size(), to, width);
+  } else {
+    pack_copied(at<float>(v, sum.begin, column), v.stride, count, sum.size(), to, width);
+  }
 }
 
 // The part of a product that one thread computes at a time.
@@ -87,13 +133,13 @@ class Block {
   void run() {
     dim_t begin = 0;
     do {  // once even for an empty sum, which still writes its zeros
-      sum_ = {begin, std::min(p_.sum, begin + kSumBlock)};
+      sum_ = {begin, std::min(p_.units(), begin + kSumBlock)};
       pack_right();
       for (dim_t row = rows_.begin; row < rows_.end; row += kRowBlock) {
         run_rows({row, std::min(rows_.end, row + kRowBlock)});
       }
       begin = sum_.end;
-    } while (begin < p_.sum);
+    } while (begin < p_.units());
   }
 
  private:
@@ -103,12 +149,12 @@ class Block {
     }
     for (dim_t panel = panels_.begin; panel < panels_.end; ++panel) {
       const dim_t column = panel * kPanelWidth;
-      pack_copied(at(p_.right, sum_.begin, column),
-                  p_.right.stride,
-                  std::min(kPanelWidth, p_.columns - column),
-                  sum_.size(),
-                  scratch_.right + (panel - panels_.begin) * kPanelWidth * kSumBlock,
-                  kPanelWidth);
+      pack_columns(p_.right,
+                   column,
+                   std::min(kPanelWidth, p_.columns - column),
+                   p_.elements_of(sum_),
+                   scratch_.right + (panel - panels_.begin) * kPanelWidth * kSumBlock,
+                   kPanelWidth);
     }
   }
 
@@ -116,7 +162,8 @@ class Block {
     if (scratch_.right != nullptr) {
       return scratch_.right + (panel - panels_.begin) * kPanelWidth * kSumBlock;
     }
-    return static_cast<const float*>(p_.panels.data) + (panel * p_.sum + sum_.begin) * kPanelWidth;
+    return static_cast<const float*>(p_.panels.data) +
+           (panel * p_.units() + sum_.begin) * kPanelWidth;
   }
 
   void pack_left(Range rows) {
@@ -124,10 +171,9 @@ class Block {
       const dim_t count = std::min<dim_t>(kernel_.rows, rows.end - row);
       float* to = left_of(row, rows);
       if (p_.left_is_transposed) {
-        pack_copied(at(p_.left, sum_.begin, row), p_.left.stride, count, sum_.size(), to, count);
+        pack_columns(p_.left, row, count, p_.elements_of(sum_), to, count);
       } else {
-        pack_transposed(
-            at(p_.left, row, sum_.begin), p_.left.stride, count, sum_.size(), to, count);
+        pack_rows(p_.left, row, count, p_.elements_of(sum_), to, count);
       }
     }
   }
@@ -154,20 +200,25 @@ class Block {
 
   [[nodiscard]] TileOutput output_of(dim_t row, dim_t column) const {
     const bool first = sum_.begin == 0;
-    const bool last = sum_.end == p_.sum;
-    float* out = at(p_.out, row, column);
-    float* waiting = out;
+    const bool last = sum_.end == p_.units();
+    void* out = address(p_.out, row, column);
+    void* waiting = out;
     dim_t waiting_stride = p_.out.stride;
     if (scratch_.partial != nullptr) {
       waiting = scratch_.partial + (row - rows_.begin) * kPartialStride + column -
                 panels_.begin * kPanelWidth;
       waiting_stride = kPartialStride;
     }
-    const float* start = p_.continues ? out : nullptr;
-    return {.start = first ? start : waiting,
+    const void* start = p_.continues ? out : nullptr;
+    const bool has_bias = last && !p_.bias.empty();
+    const bool has_residual = last && !p_.residual.empty();
+    return {.start = static_cast<const float*>(first ? start : waiting),
             .start_stride = first ? p_.out.stride : waiting_stride,
-            .add = last && !p_.residual.empty() ? at(p_.residual, row, column) : nullptr,
+            .bias = has_bias ? at<float>(p_.bias, 0, column) : nullptr,
+            .add = has_residual ? address(p_.residual, row, column) : nullptr,
             .add_stride = p_.residual.stride,
+            .add_is_bf16 = p_.residual.dtype == DType::bf16,
+            .out_is_bf16 = last && p_.out.dtype == DType::bf16,
             .out = last ? out : waiting,
             .out_stride = last ? p_.out.stride : waiting_stride};
   }
@@ -219,7 +270,7 @@ void run_product(Stream& stream, const Product& p) {
   if (p.rows == 0 || p.columns == 0) {
     return;
   }
-  const TileKernel& kernel = active_tile();
+  const TileKernel& kernel = active_tile(p.is_bf16());
   const dim_t row_blocks = ceil_div(p.rows, kernel.rows);
   const dim_t panels = ceil_div(p.columns, kPanelWidth);
   const dim_t threads = stream.pool().size();
@@ -239,6 +290,10 @@ void run_product(Stream& stream, const Product& p) {
   });
 }
 
+using Pack = void (*)(const float*, dim_t, dim_t, dim_t, float*, dim_t);
+constexpr Pack kPackTransposed = pack_transposed;
+constexpr Pack kPackCopied = pack_copied;
+
 // Runs work(range) over all panels, on the pool when there is enough to move.
 template <typename F>
 void for_panels(Stream& stream, dim_t panels, dim_t elements, F&& work) {
@@ -255,31 +310,36 @@ void for_panels(Stream& stream, dim_t panels, dim_t elements, F&& work) {
 void pack_weight(Stream& stream, const Weight& w) {
   const dim_t n = w.plain.rows;
   const dim_t k = w.plain.cols;
+  const dim_t stride = w.plain.stride;
   if (!w.forward.empty()) {
+    const bool is_bf16 = w.forward.dtype == DType::bf16;
+    const dim_t units = is_bf16 ? (k + 1) / 2 : k;
+    const auto pack = is_bf16 ? pack_transposed_rounded : kPackTransposed;
     for_panels(stream, ceil_div(n, kPanelWidth), n * k, [&](Range range) {
       for (dim_t panel = range.begin; panel < range.end; ++panel) {
         const dim_t row = panel * kPanelWidth;
-        float* to = static_cast<float*>(w.forward.data) + row * k;
-        pack_transposed(at(w.plain, row, 0),
-                        w.plain.stride,
-                        std::min(kPanelWidth, n - row),
-                        k,
-                        to,
-                        kPanelWidth);
+        pack(at<float>(w.plain, row, 0),
+             stride,
+             std::min(kPanelWidth, n - row),
+             k,
+             static_cast<float*>(w.forward.data) + row * units,
+             kPanelWidth);
       }
     });
   }
   if (!w.transposed.empty()) {
+    const bool is_bf16 = w.transposed.dtype == DType::bf16;
+    const dim_t units = is_bf16 ? (n + 1) / 2 : n;
+    const auto pack = is_bf16 ? pack_copied_rounded : kPackCopied;
     for_panels(stream, ceil_div(k, kPanelWidth), n * k, [&](Range range) {
       for (dim_t panel = range.begin; panel < range.end; ++panel) {
         const dim_t column = panel * kPanelWidth;
-        float* to = static_cast<float*>(w.transposed.data) + column * n;
-        pack_copied(at(w.plain, 0, column),
-                    w.plain.stride,
-                    std::min(kPanelWidth, k - column),
-                    n,
-                    to,
-                    kPanelWidth);
+        pack(at<float>(w.plain, 0, column),
+             stride,
+             std::min(kPanelWidth, k - column),
+             n,
+             static_cast<float*>(w.transposed.data) + column * units,
+             kPanelWidth);
       }
     });
   }
@@ -296,6 +356,7 @@ void product_forward(Stream& stream, const ProductForward& a) {
                .right = {},
                .out = a.y,
                .residual = a.residual,
+               .bias = a.bias,
                .continues = a.accumulate == Accumulate::yes});
 }
 
@@ -310,6 +371,7 @@ void product_backward_input(Stream& stream, const ProductBackwardInput& a) {
                .right = {},
                .out = a.dx,
                .residual = {},
+               .bias = {},
                .continues = a.accumulate == Accumulate::yes});
 }
 
@@ -324,6 +386,7 @@ void product_backward_weight(Stream& stream, const ProductBackwardWeight& a) {
                .right = a.x,
                .out = a.dw,
                .residual = {},
+               .bias = {},
                .continues = a.accumulate == Accumulate::yes});
 }
 

@@ -3,11 +3,7 @@
 // A third of a panel and a block of A stay in L1 together for a sum of 256, so B comes from L2 once
 // for all blocks of A. The price is the small tile's edges: about a tenth of peak at a sum of 128.
 // SPDX-License-Identifier: Apache-2.0
-#include <immintrin.h>
-
-#include "kernels/cpu/product_tile.hpp"
-
-#define CAMBIUM_TARGET_AVX2 __attribute__((target("avx2,fma")))
+#include "kernels/cpu/product_tile_end.hpp"
 
 namespace cambium::kernels::cpu {
 namespace {
@@ -16,16 +12,9 @@ constexpr int kLanes = 8;
 constexpr int kRows = 6;
 constexpr int kColumns = 16;
 
-// All ones in the lanes of vector v that lie inside `columns`.
-CAMBIUM_TARGET_AVX2 inline __m256i lanes_inside(int columns, int v) {
-  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(columns - v * kLanes), lane);
-}
-
 template <int R, int V>
 CAMBIUM_TARGET_AVX2 void tile(
     dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
-  const __m256i edge = lanes_inside(columns, V - 1);
   __m256 acc[R][V];
 #pragma GCC unroll 6
   for (int i = 0; i < R; ++i) {
@@ -34,7 +23,7 @@ CAMBIUM_TARGET_AVX2 void tile(
       acc[i][v] = _mm256_setzero_ps();
       if (o.start != nullptr) {
         const float* from = o.start + i * o.start_stride + v * kLanes;
-        acc[i][v] = v + 1 < V ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, edge);
+        acc[i][v] = load_256(columns - v * kLanes, from);
       }
     }
   }
@@ -59,18 +48,7 @@ CAMBIUM_TARGET_AVX2 void tile(
   for (int i = 0; i < R; ++i) {
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) {
-      __m256 value = acc[i][v];
-      float* to = o.out + i * o.out_stride + v * kLanes;
-      if (o.add != nullptr) {
-        const float* add = o.add + i * o.add_stride + v * kLanes;
-        value =
-            _mm256_add_ps(v + 1 < V ? _mm256_loadu_ps(add) : _mm256_maskload_ps(add, edge), value);
-      }
-      if (v + 1 < V) {
-        _mm256_storeu_ps(to, value);
-      } else {
-        _mm256_maskstore_ps(to, edge, value);
-      }
+      finish_256(o, i, v, columns - v * kLanes, acc[i][v]);
     }
   }
 }

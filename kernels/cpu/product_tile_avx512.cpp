@@ -1,10 +1,6 @@
 // kernels/cpu/product_tile_avx512.cpp — 8 x 48 tile: 24 accumulators, 3 vectors of B, 1 of A.
 // SPDX-License-Identifier: Apache-2.0
-#include <immintrin.h>
-
-#include "kernels/cpu/product_tile.hpp"
-
-#define CAMBIUM_TARGET_AVX512 __attribute__((target("avx512f")))
+#include "kernels/cpu/product_tile_end.hpp"
 
 namespace cambium::kernels::cpu {
 namespace {
@@ -15,16 +11,10 @@ constexpr int kRows = 8;
 // of a panel by a prefetch are harmless.
 constexpr dim_t kPrefetchSteps = 8;
 
-// Lanes of vector v that lie inside `columns`.
-inline unsigned lanes_inside(int columns, int v) {
-  const int inside = columns - v * kLanes;
-  return inside >= kLanes ? 0xffffU : (1U << (inside > 0 ? inside : 0)) - 1U;
-}
-
 template <int R, int V>
 CAMBIUM_TARGET_AVX512 void tile(
     dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
-  const __mmask16 edge = static_cast<__mmask16>(lanes_inside(columns, V - 1));
+  const __mmask16 edge = lanes_inside_512(columns, V - 1);
   __m512 acc[R][V];
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i) {
@@ -62,13 +52,8 @@ CAMBIUM_TARGET_AVX512 void tile(
   for (int i = 0; i < R; ++i) {
 #pragma GCC unroll 3
     for (int v = 0; v < V; ++v) {
-      const __mmask16 mask = v + 1 < V ? static_cast<__mmask16>(0xffff) : edge;
-      __m512 value = acc[i][v];
-      if (o.add != nullptr) {
-        value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, o.add + i * o.add_stride + v * kLanes),
-                              value);
-      }
-      _mm512_mask_storeu_ps(o.out + i * o.out_stride + v * kLanes, mask, value);
+      const auto whole = static_cast<__mmask16>(0xffff);
+      finish_512(o, i, v, v + 1 < V ? whole : edge, acc[i][v]);
     }
   }
 }

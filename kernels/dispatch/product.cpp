@@ -4,27 +4,35 @@
 
 #include <fmt/core.h>
 
+#include "kernels/dispatch/checks.hpp"
+
 namespace cambium::kernels {
 namespace {
 
 using device::Backend;
-using device::DType;
-using device::Work;
-using device::WorkScope;
-
-void check_shape(const char* what, const View& v, dim_t rows, dim_t cols, DType dtype) {
-  CAMBIUM_CHECK(
-      v.rows == rows && v.cols == cols,
-      fmt::format("{}: expected ({}, {}), got ({}, {})", what, rows, cols, v.rows, v.cols));
-  CAMBIUM_CHECK(v.dtype == dtype, fmt::format("{}: another dtype than its partners", what));
-  CAMBIUM_CHECK(v.rows <= 1 || v.stride >= v.cols, fmt::format("{}: rows overlap", what));
-}
 
 void check_dtype(const Stream& stream, DType dtype) {
-  const bool fits =
-      dtype == DType::f32 || (dtype == DType::f64 && stream.backend() == Backend::reference);
-  CAMBIUM_CHECK(
-      fits, fmt::format("products on {}: f32 only (f64 on reference)", name_of(stream.backend())));
+  const bool fits = dtype == DType::f32 || dtype == DType::bf16 ||
+                    (dtype == DType::f64 && stream.backend() == Backend::reference);
+  CAMBIUM_CHECK(fits,
+                fmt::format("products on {}: f32 and bf16 only (f64 on reference)",
+                            name_of(stream.backend())));
+}
+
+// What plain weights, biases and weight gradients are in products of `dtype`.
+DType master_of(DType dtype) {
+  return dtype == DType::bf16 ? DType::f32 : dtype;
+}
+
+// An output or residual of a product of `dtype`, which in bf16 may be f32 as well.
+void check_stream(const char* what, const View& v, dim_t rows, dim_t cols, DType dtype) {
+  const bool is_wide = dtype == DType::bf16 && v.dtype == DType::f32;
+  check_shape(what, v, rows, cols, is_wide ? DType::f32 : dtype);
+}
+
+void check_accumulates(const char* what, const View& out, Accumulate accumulate) {
+  CAMBIUM_CHECK(accumulate == Accumulate::no || out.dtype != DType::bf16,
+                fmt::format("{}: a bf16 output cannot hold an unfinished chain", what));
 }
 
 // `cpu` does not read the plain weight, so it may be absent there; panels alone do not tell ragged
@@ -32,28 +40,30 @@ void check_dtype(const Stream& stream, DType dtype) {
 void check_plain(
     const char* what, const Stream& stream, const View& w, dim_t n, dim_t k, DType dtype) {
   if (stream.backend() == Backend::reference || w.data != nullptr) {
-    check_shape(what, w, n, k, dtype);
+    check_shape(what, w, n, k, master_of(dtype));
   }
 }
 
 // The panels of a (columns, k) operand, which only `cpu` reads.
-void check_panels(const char* what, const View& panels, dim_t columns, dim_t k) {
-  const bool fits = panels.dtype == DType::f32 && panels.is_contiguous() &&
-                    panels.size() == packed_elements(columns, k) &&
+void check_panels(const char* what, const View& panels, dim_t columns, dim_t k, DType dtype) {
+  const bool fits = panels.dtype == dtype && panels.is_contiguous() &&
+                    panels.size() == packed_elements(columns, k, dtype) &&
                     (panels.data != nullptr || panels.size() == 0);
-  CAMBIUM_CHECK(fits,
-                fmt::format("{}: expected the f32 panels of {} columns and {} sums, got ({}, {})",
-                            what,
-                            columns,
-                            k,
-                            panels.rows,
-                            panels.cols));
+  CAMBIUM_CHECK(
+      fits,
+      fmt::format("{}: expected the product's panels of {} columns and {} sums, got ({}, {})",
+                  what,
+                  columns,
+                  k,
+                  panels.rows,
+                  panels.cols));
 }
 
 // Read once for each kind of panels, and written.
 double packed_bytes(const Weight& w) {
-  const dim_t kinds = (w.forward.empty() ? 0 : 1) + (w.transposed.empty() ? 0 : 1);
-  return 4.0 * static_cast<double>(kinds * w.plain.size() + w.forward.size() + w.transposed.size());
+  const auto kinds =
+      static_cast<double>((w.forward.empty() ? 0 : 1) + (w.transposed.empty() ? 0 : 1));
+  return kinds * bytes_in(w.plain) + bytes_in(w.forward, w.transposed);
 }
 
 [[noreturn]] void throw_no_backend(Backend backend) {
@@ -72,15 +82,20 @@ double packed_bytes(const Weight& w) {
 }  // namespace
 
 void pack_weight(Stream& stream, const Weight& w) {
-  check_dtype(stream, w.plain.dtype);
   if (stream.backend() == Backend::reference) {
     return;
   }
+  CAMBIUM_CHECK(w.plain.dtype == DType::f32, "pack_weight: plain is not f32");
+  for (const View& panels : {w.forward, w.transposed}) {
+    CAMBIUM_CHECK(panels.empty() || panels.dtype == DType::f32 || panels.dtype == DType::bf16,
+                  "pack_weight: panels are neither f32 nor bf16");
+  }
   if (!w.forward.empty()) {
-    check_panels("pack_weight: forward", w.forward, w.plain.rows, w.plain.cols);
+    check_panels("pack_weight: forward", w.forward, w.plain.rows, w.plain.cols, w.forward.dtype);
   }
   if (!w.transposed.empty()) {
-    check_panels("pack_weight: transposed", w.transposed, w.plain.cols, w.plain.rows);
+    check_panels(
+        "pack_weight: transposed", w.transposed, w.plain.cols, w.plain.rows, w.transposed.dtype);
   }
   if (stream.backend() != Backend::cpu) {
     throw_no_backend(stream.backend());
@@ -95,18 +110,25 @@ void product_forward(Stream& stream, const ProductForward& a) {
   const dim_t n = a.y.cols;
   const DType dtype = a.x.dtype;
   check_dtype(stream, dtype);
-  check_shape("product_forward: y", a.y, m, n, dtype);
+  check_stream("product_forward: y", a.y, m, n, dtype);
+  check_accumulates("product_forward", a.y, a.accumulate);
   check_plain("product_forward: w", stream, a.w.plain, n, k, dtype);
   if (!a.residual.empty()) {
-    check_shape("product_forward: residual", a.residual, m, n, dtype);
-    CAMBIUM_CHECK(a.accumulate == Accumulate::no, "product_forward: residual and accumulate");
+    check_stream("product_forward: residual", a.residual, m, n, dtype);
+    CAMBIUM_CHECK(a.residual.data != a.y.data || a.residual.dtype == a.y.dtype,
+                  "product_forward: a residual that is y, of another dtype");
   }
+  if (!a.bias.empty()) {
+    check_shape("product_forward: bias", a.bias, 1, n, master_of(dtype));
+  }
+  CAMBIUM_CHECK(a.accumulate == Accumulate::no || (a.residual.empty() && a.bias.empty()),
+                "product_forward: accumulate together with a residual or a bias");
   const WorkScope scope = count(stream, Work::product_forward, m, n, k);
   switch (stream.backend()) {
     case Backend::reference:
       return reference::product_forward(stream, a);
     case Backend::cpu:
-      check_panels("product_forward: w.forward", a.w.forward, n, k);
+      check_panels("product_forward: w.forward", a.w.forward, n, k, dtype);
       return cpu::product_forward(stream, a);
     case Backend::cuda:
       break;
@@ -120,14 +142,15 @@ void product_backward_input(Stream& stream, const ProductBackwardInput& a) {
   const dim_t k = a.dx.cols;
   const DType dtype = a.dy.dtype;
   check_dtype(stream, dtype);
-  check_shape("product_backward_input: dx", a.dx, m, k, dtype);
+  check_stream("product_backward_input: dx", a.dx, m, k, dtype);
+  check_accumulates("product_backward_input", a.dx, a.accumulate);
   check_plain("product_backward_input: w", stream, a.w.plain, n, k, dtype);
   const WorkScope scope = count(stream, Work::product_backward_input, m, n, k);
   switch (stream.backend()) {
     case Backend::reference:
       return reference::product_backward_input(stream, a);
     case Backend::cpu:
-      check_panels("product_backward_input: w.transposed", a.w.transposed, k, n);
+      check_panels("product_backward_input: w.transposed", a.w.transposed, k, n, dtype);
       return cpu::product_backward_input(stream, a);
     case Backend::cuda:
       break;
@@ -142,7 +165,7 @@ void product_backward_weight(Stream& stream, const ProductBackwardWeight& a) {
   const DType dtype = a.dy.dtype;
   check_dtype(stream, dtype);
   check_shape("product_backward_weight: x", a.x, m, k, dtype);
-  check_shape("product_backward_weight: dw", a.dw, n, k, dtype);
+  check_shape("product_backward_weight: dw", a.dw, n, k, master_of(dtype));
   const WorkScope scope = count(stream, Work::product_backward_weight, m, n, k);
   switch (stream.backend()) {
     case Backend::reference:

@@ -1,5 +1,5 @@
 // kernels/reference/product.cpp — the oracle: one scalar fma chain per output element, in f32 and
-// f64.
+// f64; bf16 is in product_bf16.cpp.
 //
 // The loops below are written once and compiled twice: with the FMA instruction set, where std::fma
 // is one instruction, and without, where it is libm's exact function. Both give the same bits; the
@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "kernels/cpu/isa.hpp"
+#include "kernels/reference/product_bf16.hpp"
 
 #if defined(__x86_64__)
 #define CAMBIUM_TARGET_FMA __attribute__((target("fma")))
@@ -60,8 +61,10 @@ CAMBIUM_INLINE_BODY void forward_chain(const ProductForward& a, dim_t m, dim_t n
     }
   }
   const T* residual = a.residual.empty() ? nullptr : row<T>(a.residual, m) + n;
+  const T* bias = a.bias.empty() ? nullptr : a.bias.as<T>() + n;
   for (dim_t j = 0; j < width; ++j) {
-    y[j] = residual == nullptr ? acc[j] : residual[j] + acc[j];
+    const T value = bias == nullptr ? acc[j] : acc[j] + bias[j];
+    y[j] = residual == nullptr ? value : residual[j] + value;
   }
 }
 
@@ -144,6 +147,10 @@ template <typename Arguments>
 void run(Stream& stream, DType dtype, dim_t output_rows, const Arguments& a) {
   stream.pool().split(output_rows, [&](int, Range rows) {
     cpu::set_float_mode();
+    if (dtype == DType::bf16) {
+      compute_bf16(a, rows);
+      return;
+    }
     if (dtype == DType::f64) {
       has_fma() ? compute_with_instruction<double>(a, rows) : compute_with_libm<double>(a, rows);
     } else {
