@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "config/check_campaign.hpp"
+#include "config/families.hpp"
 #include "config/nearest.hpp"
 #include "config/read_fields.hpp"
 
@@ -17,6 +18,9 @@ namespace {
 void fill_dependent_defaults(Campaign& c) {
   if (c.run.directory.empty()) {
     c.run.directory = "runs/" + c.run.name;
+  }
+  if (c.model.intermediate_size == 0) {
+    c.model.intermediate_size = traits_of(c.model.family).ffn_multiple * c.model.hidden_size;
   }
   if (c.model.num_key_value_heads == 0) {
     c.model.num_key_value_heads = c.model.num_attention_heads;
@@ -97,6 +101,18 @@ dim_t global_batch_size(const Phase& phase) {
   }
   const auto* evaluate = std::get_if<EvaluatePhase>(&phase.settings);
   return evaluate != nullptr ? evaluate->global_batch_size : 0;
+}
+
+dim_t sequence_length(const Phase& phase) {
+  return std::visit(
+      [](const auto& settings) -> dim_t {
+        if constexpr (requires { settings.sequence_length; }) {
+          return settings.sequence_length;
+        } else {
+          return 0;
+        }
+      },
+      phase.settings);
 }
 
 std::string phase_path(const Campaign& campaign, std::size_t index) {

@@ -30,6 +30,8 @@ void check_phases(const Campaign& campaign, Problems& problems);
 
 // Samples of an update or a batch of a phase; 0 for grow, and for evaluate without one.
 [[nodiscard]] dim_t global_batch_size(const Phase& phase);
+// Tokens of a sample; 0 for grow.
+[[nodiscard]] dim_t sequence_length(const Phase& phase);
 // The dotted path of a phase as places know it: `phases.NAME`, or `phases.I` where names are
 // missing or doubled.
 [[nodiscard]] std::string phase_path(const Campaign& campaign, std::size_t index);

@@ -2,8 +2,26 @@
 #include <fmt/format.h>
 
 #include "config/check_campaign.hpp"
+#include "config/fields.hpp"
 
 namespace cambium::config {
+
+std::string missing_key_text(const FamilyTraits& family, std::string_view key) {
+  std::string_view why = "remove the key";
+  if (key == "num_key_value_heads") {
+    why = "each of its heads has keys and values of its own; remove the key";
+  } else if (key == "head_dim") {
+    why = "its heads are hidden_size / num_attention_heads wide; remove the key";
+  } else if (key == "rms_norm_eps") {
+    why = "its norm is LayerNorm; write layer_norm_epsilon";
+  } else if (key == "layer_norm_epsilon") {
+    why = "its norm is RMSNorm; write rms_norm_eps";
+  } else if (key == "rope_theta") {
+    why = "its positions are learned; remove the key";
+  }
+  return fmt::format("family {} does not have it: {}", family.name, why);
+}
+
 namespace {
 
 void check_heads(const ModelConfig& m, Problems& problems) {
@@ -17,7 +35,8 @@ void check_heads(const ModelConfig& m, Problems& problems) {
                      m.num_attention_heads,
                      m.hidden_size,
                      list_of(divisors(m.hidden_size)))});
-  } else if (m.hidden_size > 0 && m.head_size() % 2 != 0) {
+  } else if (m.hidden_size > 0 && m.head_size() % 2 != 0 &&
+             traits_of(m.family).positions == Positions::rotary) {
     problems.push_back(
         {m.head_dim ? "model.head_dim" : "model.num_attention_heads",
          fmt::format("a head is {} wide, expected an even width: rotary positions turn pairs",

@@ -1,11 +1,14 @@
 // config/fields.hpp — every key of a campaign file, once: reading, writing and the hints walk these
-// lists. A visitor has value(key, member, rule), section(key, member) and refused(key, why).
+// lists. A visitor has value(key, member, rule), section(key, member), refused(key, why), and for
+// the model's keys skips_model_keys, starts_family and has_key.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "config/campaign.hpp"
+#include "config/families.hpp"
 #include "config/reader.hpp"
 
 namespace cambium::config {
@@ -45,6 +48,9 @@ void fields(V& v, RunConfig& c) {
   v.section("on_nonfinite", c.on_nonfinite);
 }
 
+// Why a family does not have a key that another one has.
+[[nodiscard]] std::string missing_key_text(const FamilyTraits& family, std::string_view key);
+
 template <typename V>
 void fields(V& v, ModelConfig& c) {
   v.value("from", c.from, {});
@@ -52,18 +58,45 @@ void fields(V& v, ModelConfig& c) {
     return;
   }
   v.value("family", c.family, {});
+  v.starts_family(c);
+  const FamilyTraits& family = traits_of(c.family);
+  // A key of some families only: the others refuse it by name.
+  const auto value_where = [&](bool has, std::string_view key, auto& member, const Rule& rule) {
+    if (v.has_key(has)) {
+      v.value(key, member, rule);
+    } else {
+      v.refused(key, missing_key_text(family, key));
+    }
+  };
   v.value("hidden_size", c.hidden_size, kRequiredCount);
-  v.value("intermediate_size", c.intermediate_size, kRequiredCount);
+  v.value("intermediate_size",
+          c.intermediate_size,
+          {.bounds = kPositive, .required = family.ffn_multiple == 0});
   v.value("num_hidden_layers", c.num_hidden_layers, kRequiredCount);
   v.value("num_attention_heads", c.num_attention_heads, kRequiredCount);
-  v.value("num_key_value_heads", c.num_key_value_heads, {.bounds = kPositive});
-  v.value("head_dim", c.head_dim, {.bounds = kPositive, .automatic = "auto"});
+  value_where(family.has_grouped_heads,
+              "num_key_value_heads",
+              c.num_key_value_heads,
+              {.bounds = kPositive});
+  value_where(
+      family.has_head_dim, "head_dim", c.head_dim, {.bounds = kPositive, .automatic = "auto"});
   v.value("max_position_embeddings", c.max_position_embeddings, {.bounds = kPositive});
   v.value("vocab_size", c.vocab_size, {.bounds = kPositive, .automatic = "auto"});
   v.value("tie_word_embeddings", c.tie_word_embeddings, {});
-  v.value("rms_norm_eps", c.rms_norm_eps, {.bounds = kAboveZero});
-  v.value("rope_theta", c.rope_theta, {.bounds = kAboveZero});
+  value_where(family.norm == NormKind::rms, "rms_norm_eps", c.rms_norm_eps, {.bounds = kAboveZero});
+  value_where(family.norm == NormKind::layer,
+              "layer_norm_epsilon",
+              c.layer_norm_epsilon,
+              {.bounds = kAboveZero});
+  value_where(
+      family.positions == Positions::rotary, "rope_theta", c.rope_theta, {.bounds = kAboveZero});
   v.value("initializer_range", c.initializer_range, {.bounds = kNotNegative});
+  // GPT-2's own spellings of keys that all families share.
+  v.refused("n_embd", "write hidden_size");
+  v.refused("n_inner", "write intermediate_size");
+  v.refused("n_layer", "write num_hidden_layers");
+  v.refused("n_head", "write num_attention_heads");
+  v.refused("n_positions", "write max_position_embeddings");
 }
 
 template <typename V>

@@ -44,6 +44,13 @@ struct NameCollector {
     return false;
   }
 
+  void starts_family(ModelConfig& /*model*/) {}
+
+  // The names of all families.
+  bool has_key(bool /*family_has_it*/) {
+    return true;
+  }
+
   void add(std::string_view key) {
     std::string path = prefix + std::string(key);
     if (std::find(out.begin(), out.end(), path) == out.end()) {

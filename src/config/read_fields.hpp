@@ -57,6 +57,15 @@ class FieldReader {
     return model.from.has_value();
   }
 
+  // Defaults that depend on the family, before the keys that may override them.
+  void starts_family(ModelConfig& model) {
+    model.tie_word_embeddings = traits_of(model.family).is_tied;
+  }
+
+  bool has_key(bool family_has_it) {
+    return family_has_it;
+  }
+
   template <typename T>
   void read_section(Reader& node, T& member) {
     if (node.expect_map()) {

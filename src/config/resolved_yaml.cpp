@@ -73,6 +73,12 @@ class FieldWriter {
     return model.from.has_value();
   }
 
+  void starts_family(ModelConfig& /*model*/) {}
+
+  bool has_key(bool family_has_it) {
+    return family_has_it;
+  }
+
   void line(std::string_view key, std::string_view text) {
     out_ += fmt::format("{:{}}{}:{}{}\n", "", indent_, key, text.empty() ? "" : " ", text);
   }

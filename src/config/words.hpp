@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "config/campaign.hpp"
+#include "config/families.hpp"
 
 namespace cambium::config {
 
@@ -65,7 +66,13 @@ struct Words<Resume> {
 
 template <>
 struct Words<Family> {
-  static constexpr std::array all{Word{"llama", Family::llama}};
+  static constexpr auto all = [] {
+    std::array<Word<Family>, kFamilies.size()> words{};
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      words[i] = {kFamilies[i].name, kFamilies[i].family};
+    }
+    return words;
+  }();
   static constexpr std::array<RefusedWord, 0> refused{};
 };
 

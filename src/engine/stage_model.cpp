@@ -17,8 +17,11 @@ StageModel::StageModel(const model::Spec& spec,
   device::Arena& activations = store.arenas().activations;
   const params::Partition& where = store.partition();
   if (where.is_first()) {
-    embedding.emplace(
-        *store.find(spec.embedding_uid), make_blocks(spec.after_embedding), context, activations);
+    embedding.emplace(*store.find(spec.embedding_uid),
+                      spec.positions_uid != 0 ? store.find(spec.positions_uid) : nullptr,
+                      make_blocks(spec.after_embedding),
+                      context,
+                      activations);
   }
   const Range mine = where.layers();
   layers.reserve(static_cast<std::size_t>(mine.size()));
@@ -31,14 +34,17 @@ StageModel::StageModel(const model::Spec& spec,
     layers.emplace_back(l,
                         *store.find(l.uid),
                         std::move(blocks),
-                        rope_table(l.rope_theta, l.head_width),
+                        l.has_rope ? &rope_table(l.rope_theta, l.head_width) : nullptr,
                         context,
                         activations);
   }
   if (where.is_last()) {
-    norm.emplace(spec.norm_eps,
-                 spec.norm_width,
-                 *store.find(spec.norm_uid),
+    norm.emplace(layers::Norm{.kind = spec.norm,
+                              .eps = spec.norm_eps,
+                              .width = spec.norm_width,
+                              .bucket = store.find(spec.norm_uid),
+                              .gain = 0,
+                              .bias = 1},
                  make_blocks(spec.after_norm),
                  context,
                  activations);

@@ -13,7 +13,7 @@ using incremental::Node;
 namespace {
 
 dim_t multiply_adds(const model::ParameterSpec& p) {
-  return p.is_vector ? 0 : p.elements();
+  return is_multiplied(p) ? p.elements() : 0;
 }
 
 // The largest share of a cut parameter over tensor ranks, elements.
@@ -112,7 +112,7 @@ Node<BufferPlan> Plans::buffers_of(std::uint64_t uid) {
                   const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
                   return r.rows.size() * r.cols.size();
                 });
-            if (!p.is_vector) {
+            if (is_multiplied(p)) {
               plan.panels += static_cast<dim_t>(device::bytes_of(shape.panels)) *
                              largest_share(shape, [&](dim_t s) {
                                const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
@@ -139,7 +139,7 @@ Node<std::vector<ProductShape>> Plans::products_of(std::uint64_t uid) {
         [](const EntityShape& e, const PlanShape& shape) {
           std::vector<ProductShape> out;
           for (const model::ParameterSpec& p : e.parameters) {
-            for (dim_t s = 0; s < shape.logical_tensor && !p.is_vector; ++s) {
+            for (dim_t s = 0; s < shape.logical_tensor && is_multiplied(p); ++s) {
               const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
               out.push_back({r.rows.size(), r.cols.size()});
             }

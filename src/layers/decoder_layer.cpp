@@ -3,23 +3,37 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/rms_norm.hpp"
-#include "kernels/rope.hpp"
+#include "kernels/bias.hpp"
 #include "layers/memory_plan.hpp"
 
 namespace cambium::layers {
 namespace {
 
+using model::LayerParameter;
+
+constexpr dim_t place(LayerParameter p) {
+  return static_cast<dim_t>(p);
+}
+
 enum : dim_t {
-  kNormA = 0,
-  kQ = 1,
-  kK = 2,
-  kV = 3,
-  kO = 4,
-  kNormM = 5,
-  kGate = 6,
-  kUp = 7,
-  kDown = 8
+  kNone = -1,
+  kNormA = place(LayerParameter::attention_norm),
+  kNormABias = place(LayerParameter::attention_norm_bias),
+  kQ = place(LayerParameter::q),
+  kQBias = place(LayerParameter::q_bias),
+  kK = place(LayerParameter::k),
+  kKBias = place(LayerParameter::k_bias),
+  kV = place(LayerParameter::v),
+  kVBias = place(LayerParameter::v_bias),
+  kO = place(LayerParameter::o),
+  kOBias = place(LayerParameter::o_bias),
+  kNormM = place(LayerParameter::mlp_norm),
+  kNormMBias = place(LayerParameter::mlp_norm_bias),
+  kGate = place(LayerParameter::gate),
+  kUp = place(LayerParameter::up),
+  kUpBias = place(LayerParameter::up_bias),
+  kDown = place(LayerParameter::down),
+  kDownBias = place(LayerParameter::down_bias)
 };
 
 constexpr int kAttentionNorm = static_cast<int>(model::LayerModule::attention_norm);
@@ -32,10 +46,15 @@ constexpr int kMlp = static_cast<int>(model::LayerModule::mlp);
 DecoderLayer::DecoderLayer(const model::LayerSpec& spec,
                            Bucket& bucket,
                            std::vector<std::vector<GatedBlock>> blocks,
-                           const RopeTable& rope,
+                           const RopeTable* rope,
                            TensorContext& context,
                            Arena& activations)
     : spec_(spec), bucket_(bucket), blocks_(std::move(blocks)), rope_(rope), context_(context) {
+  index_.fill(-1);
+  const std::vector<LayerParameter> parameters = model::layer_parameters(spec);
+  for (std::size_t k = 0; k < parameters.size(); ++k) {
+    index_[static_cast<std::size_t>(parameters[k])] = static_cast<dim_t>(k);
+  }
   const auto n = static_cast<std::size_t>(context.shards().size());
   const dim_t rows = context.rows();
   const dim_t d = context.shape.hidden;
@@ -60,7 +79,7 @@ DecoderLayer::DecoderLayer(const model::LayerSpec& spec,
     plan.add(dk_[i], dtype, rows, kv);
     plan.add(dv_[i], dtype, rows, kv);
     plan.add(d_attention_[i], dtype, rows, q);
-    plan.add(d_product_[i], dtype, rows, part(kGate, shard).rows.size());
+    plan.add(d_product_[i], dtype, rows, part(kUp, shard).rows.size());
   }
   block_gradients_.resize(model::kLayerModules);
   for (int m = 0; m < model::kLayerModules; ++m) {
@@ -85,8 +104,12 @@ DecoderLayer::Saved DecoderLayer::make_saved(Arena& activations) {
   const DType dtype = context_.shape.dtype;
   const DType sums = context_.shape.sums();
   MemoryPlan plan;
-  plan.add(s.inv_rms_attention, sums, 1, stream_rows);
-  plan.add(s.inv_rms_mlp, sums, 1, stream_rows);
+  for (NormStatistics* kept : {&s.norm_attention, &s.norm_mlp}) {
+    plan.add(kept->inv, sums, 1, stream_rows);
+    if (spec_.norm == model::NormKind::layer) {
+      plan.add(kept->mean, sums, 1, stream_rows);
+    }
+  }
   plan.add(s.h_attention, dtype, rows, d);
   plan.add(s.h_mlp, dtype, rows, d);
   plan.add(s.mid, dtype, stream_rows, d);
@@ -101,13 +124,15 @@ DecoderLayer::Saved DecoderLayer::make_saved(Arena& activations) {
     const auto shard = static_cast<dim_t>(i);
     const dim_t q = part(kQ, shard).rows.size();
     const dim_t kv = part(kK, shard).rows.size();
-    const dim_t f = part(kGate, shard).rows.size();
+    const dim_t f = part(kUp, shard).rows.size();
     plan.add(s.q[i], dtype, rows, q);
     plan.add(s.k[i], dtype, rows, kv);
     plan.add(s.v[i], dtype, rows, kv);
     plan.add(s.attention[i], dtype, rows, q);
     plan.add(s.lse[i], sums, context_.shape.batch * heads_[i], context_.shape.positions);
-    plan.add(s.gate[i], dtype, rows, f);
+    if (has(kGate)) {
+      plan.add(s.gate[i], dtype, rows, f);
+    }
     plan.add(s.up[i], dtype, rows, f);
     plan.add(s.product[i], dtype, rows, f);
   }
@@ -121,11 +146,35 @@ DecoderLayer::Saved DecoderLayer::make_saved(Arena& activations) {
 }
 
 Part& DecoderLayer::part(dim_t k, dim_t i) {
-  return bucket_.part(k, context_.shards().begin + i);
+  return bucket_.part(index_[static_cast<std::size_t>(k)], context_.shards().begin + i);
+}
+
+bool DecoderLayer::has(dim_t k) const {
+  return k != kNone && index_[static_cast<std::size_t>(k)] >= 0;
+}
+
+View DecoderLayer::bias_of(dim_t k, dim_t i) {
+  return has(k) ? part(k, i).weight.plain : View{};
+}
+
+Norm DecoderLayer::norm_of(int module) const {
+  const bool is_attention = module == kAttentionNorm;
+  const auto index = [&](dim_t k) { return index_[static_cast<std::size_t>(k)]; };
+  return {.kind = spec_.norm,
+          .eps = spec_.norm_eps,
+          .width = spec_.norm_width,
+          .bucket = &bucket_,
+          .gain = index(is_attention ? kNormA : kNormM),
+          .bias = index(is_attention ? kNormABias : kNormMBias)};
+}
+
+NormStatistics& DecoderLayer::statistics_of(int module, Saved& saved) {
+  return module == kAttentionNorm ? saved.norm_attention : saved.norm_mlp;
 }
 
 bool DecoderLayer::is_closed(dim_t projection) const {
-  return spec_.born_closed && bucket_.part(projection, context_.shards().begin).updates == 0;
+  const dim_t k = index_[static_cast<std::size_t>(projection)];
+  return spec_.born_closed && bucket_.part(k, context_.shards().begin).updates == 0;
 }
 
 View DecoderLayer::run_blocks(int module, View x, Saved& saved, Mode mode) {
@@ -152,52 +201,73 @@ void DecoderLayer::run_blocks_backward(int module, Saved& saved, View otherwise)
 
 // Norm of the stream x into h's own rows (through the blocks behind the norm, if any), then all
 // rows.
-void DecoderLayer::norm_forward(
-    dim_t gain, View x, View inv_rms, View normed, View h, int module, Saved& saved, Mode mode) {
+void DecoderLayer::norm_forward(View x, View normed, View h, int module, Saved& saved, Mode mode) {
   const View own = h.slice_rows(context_.stream_rows());
   const bool has_blocks = !blocks_[static_cast<std::size_t>(module)].empty();
   const View y = has_blocks ? normed : own;
-  kernels::rms_norm_forward(context_.stream,
-                            {.x = x,
-                             .gain = part(gain, 0).weight.plain,
-                             .y = y,
-                             .inv_rms = inv_rms,
-                             .width = spec_.norm_width,
-                             .eps = spec_.norm_eps});
+  layers::norm_forward(context_, norm_of(module), x, y, statistics_of(module, saved));
   if (has_blocks) {
     kernels::copy(context_.stream, run_blocks(module, y, saved, mode), own);
   }
   context_.gather(h);
 }
 
+// y = x W^T + bias, where there is one.
+void DecoderLayer::project(dim_t k, dim_t bias, dim_t i, View x, View y) {
+  kernels::product_forward(context_.stream,
+                           {.x = x, .w = part(k, i).weight, .y = y, .residual = {}});
+  if (has(bias)) {
+    kernels::add_bias(context_.stream, {.x = y, .bias = bias_of(bias, i), .y = y, .residual = {}});
+  }
+}
+
+void DecoderLayer::turn(View x, kernels::Turn direction) {
+  if (rope_ != nullptr) {
+    kernels::rope(context_.stream,
+                  {.x = x,
+                   .cosine = rope_->cosine,
+                   .sine = rope_->sine,
+                   .batch = context_.shape.batch,
+                   .head_width = spec_.head_width},
+                  direction);
+  }
+}
+
+void DecoderLayer::activate(Saved& saved, std::size_t i) {
+  if (has(kGate)) {
+    kernels::swiglu_forward(context_.stream,
+                            {.gate = saved.gate[i], .up = saved.up[i], .y = saved.product[i]});
+  } else {
+    kernels::gelu_tanh_forward(context_.stream, {.x = saved.up[i], .y = saved.product[i]});
+  }
+}
+
+// The gradients of gate and up take their places.
+void DecoderLayer::activate_backward(Saved& saved, std::size_t i) {
+  if (has(kGate)) {
+    kernels::swiglu_backward(context_.stream,
+                             {.dy = d_product_[i],
+                              .gate = saved.gate[i],
+                              .up = saved.up[i],
+                              .dgate = saved.gate[i],
+                              .dup = saved.up[i]});
+  } else {
+    kernels::gelu_tanh_backward(context_.stream,
+                                {.dy = d_product_[i], .x = saved.up[i], .dx = saved.up[i]});
+  }
+}
+
 View DecoderLayer::attention_forward(View x, Saved& saved, Mode mode) {
   Stream& stream = context_.stream;
-  norm_forward(kNormA,
-               x,
-               saved.inv_rms_attention,
-               saved.normed_attention,
-               saved.h_attention,
-               kAttentionNorm,
-               saved,
-               mode);
+  norm_forward(x, saved.normed_attention, saved.h_attention, kAttentionNorm, saved, mode);
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const View h = saved.h_attention;
-    kernels::product_forward(stream,
-                             {.x = h, .w = part(kQ, i).weight, .y = saved.q[at], .residual = {}});
-    kernels::product_forward(stream,
-                             {.x = h, .w = part(kK, i).weight, .y = saved.k[at], .residual = {}});
-    kernels::product_forward(stream,
-                             {.x = h, .w = part(kV, i).weight, .y = saved.v[at], .residual = {}});
-    for (const View& turned : {saved.q[at], saved.k[at]}) {
-      kernels::rope(stream,
-                    {.x = turned,
-                     .cosine = rope_.cosine,
-                     .sine = rope_.sine,
-                     .batch = context_.shape.batch,
-                     .head_width = spec_.head_width},
-                    kernels::Turn::forward);
-    }
+    project(kQ, kQBias, i, h, saved.q[at]);
+    project(kK, kKBias, i, h, saved.k[at]);
+    project(kV, kVBias, i, h, saved.v[at]);
+    turn(saved.q[at], kernels::Turn::forward);
+    turn(saved.k[at], kernels::Turn::forward);
     kernels::attention_forward(stream,
                                {.q = saved.q[at],
                                 .k = saved.k[at],
@@ -213,28 +283,25 @@ View DecoderLayer::attention_forward(View x, Saved& saved, Mode mode) {
   if (is_closed(kO)) {
     return x;
   }
-  context_.row_parallel(saved.attention, o_, x, saved.mid);
+  context_.row_parallel(saved.attention, o_, bias_of(kOBias, 0), x, saved.mid);
   return saved.mid;
 }
 
 View DecoderLayer::mlp_forward(View x, Saved& saved, Mode mode) {
-  Stream& stream = context_.stream;
   saved.x_mlp = x;
-  norm_forward(kNormM, x, saved.inv_rms_mlp, saved.normed_mlp, saved.h_mlp, kMlpNorm, saved, mode);
+  norm_forward(x, saved.normed_mlp, saved.h_mlp, kMlpNorm, saved, mode);
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
-    kernels::product_forward(
-        stream,
-        {.x = saved.h_mlp, .w = part(kGate, i).weight, .y = saved.gate[at], .residual = {}});
-    kernels::product_forward(
-        stream, {.x = saved.h_mlp, .w = part(kUp, i).weight, .y = saved.up[at], .residual = {}});
-    kernels::swiglu_forward(stream,
-                            {.gate = saved.gate[at], .up = saved.up[at], .y = saved.product[at]});
+    if (has(kGate)) {
+      project(kGate, kNone, i, saved.h_mlp, saved.gate[at]);
+    }
+    project(kUp, kUpBias, i, saved.h_mlp, saved.up[at]);
+    activate(saved, at);
   }
   if (is_closed(kDown)) {
     return x;
   }
-  context_.row_parallel(saved.product, down_, x, saved.out);
+  context_.row_parallel(saved.product, down_, bias_of(kDownBias, 0), x, saved.out);
   return saved.out;
 }
 
@@ -263,28 +330,10 @@ void DecoderLayer::backward_input(Saved& saved, View dx) {
 }
 
 // The gradient of the norm's output stands in block_incoming(module, dh_).
-void DecoderLayer::norm_backward(
-    dim_t gain, int module, Saved& saved, View x, View inv_rms, View residual, View dx) {
+void DecoderLayer::norm_backward(int module, Saved& saved, View x, View residual, View dx) {
   run_blocks_backward(module, saved, dh_);
-  Part& g = part(gain, 0);
-  for (dim_t i = 0; i < context_.shards().size(); ++i) {
-    const Range rows = context_.slice_in_stream(context_.shards().begin + i);
-    if (rows.size() > 0) {
-      kernels::rms_norm_backward_weight(context_.stream,
-                                        {.dy = dh_.slice_rows(rows),
-                                         .x = x.slice_rows(rows),
-                                         .inv_rms = inv_rms.slice_cols(rows),
-                                         .dgain = bucket_.leaf(0, g, i)});
-    }
-  }
-  kernels::rms_norm_backward_input(context_.stream,
-                                   {.dy = dh_,
-                                    .x = x,
-                                    .gain = g.weight.plain,
-                                    .inv_rms = inv_rms,
-                                    .residual = residual,
-                                    .dx = dx,
-                                    .width = spec_.norm_width});
+  layers::norm_backward(
+      context_, norm_of(module), dh_, x, statistics_of(module, saved), residual, dx);
 }
 
 void DecoderLayer::mlp_backward_input(Saved& saved, View dx) {
@@ -299,21 +348,19 @@ void DecoderLayer::mlp_backward_input(Saved& saved, View dx) {
     const auto at = static_cast<std::size_t>(i);
     kernels::product_backward_input(
         stream, {.dy = d_out_, .w = part(kDown, i).weight, .dx = d_product_[at]});
-    kernels::swiglu_backward(stream,
-                             {.dy = d_product_[at],
-                              .gate = saved.gate[at],
-                              .up = saved.up[at],
-                              .dgate = saved.gate[at],
-                              .dup = saved.up[at]});
-    kernels::product_backward_input(stream,
-                                    {.dy = saved.gate[at], .w = part(kGate, i).weight, .dx = leaf});
-    kernels::product_backward_input(stream,
-                                    {.dy = saved.up[at],
-                                     .w = part(kUp, i).weight,
-                                     .dx = leaf,
-                                     .accumulate = kernels::Accumulate::yes});
+    activate_backward(saved, at);
+    if (has(kGate)) {
+      kernels::product_backward_input(
+          stream, {.dy = saved.gate[at], .w = part(kGate, i).weight, .dx = leaf});
+    }
+    kernels::product_backward_input(
+        stream,
+        {.dy = saved.up[at],
+         .w = part(kUp, i).weight,
+         .dx = leaf,
+         .accumulate = has(kGate) ? kernels::Accumulate::yes : kernels::Accumulate::no});
   });
-  norm_backward(kNormM, kMlpNorm, saved, saved.x_mlp, saved.inv_rms_mlp, d_out, dx);
+  norm_backward(kMlpNorm, saved, saved.x_mlp, d_out, dx);
 }
 
 void DecoderLayer::attention_backward_input(Saved& saved, View dx) {
@@ -343,15 +390,8 @@ void DecoderLayer::attention_backward_input(Saved& saved, View dx) {
                                  .kv_heads = kv_heads_[at],
                                  .head_width = spec_.head_width,
                                  .scale = spec_.attention_scale});
-    for (const View& turned : {dq_[at], dk_[at]}) {
-      kernels::rope(stream,
-                    {.x = turned,
-                     .cosine = rope_.cosine,
-                     .sine = rope_.sine,
-                     .batch = context_.shape.batch,
-                     .head_width = spec_.head_width},
-                    kernels::Turn::backward);
-    }
+    turn(dq_[at], kernels::Turn::backward);
+    turn(dk_[at], kernels::Turn::backward);
     kernels::product_backward_input(stream, {.dy = dq_[at], .w = part(kQ, i).weight, .dx = leaf});
     const auto more = kernels::Accumulate::yes;
     kernels::product_backward_input(
@@ -359,7 +399,7 @@ void DecoderLayer::attention_backward_input(Saved& saved, View dx) {
     kernels::product_backward_input(
         stream, {.dy = dv_[at], .w = part(kV, i).weight, .dx = leaf, .accumulate = more});
   });
-  norm_backward(kNormA, kAttentionNorm, saved, saved.x, saved.inv_rms_attention, d_mid, dx);
+  norm_backward(kAttentionNorm, saved, saved.x, d_mid, dx);
 }
 
 void DecoderLayer::add_weight_gradient(dim_t k, dim_t i, View dy, View x) {
@@ -369,21 +409,52 @@ void DecoderLayer::add_weight_gradient(dim_t k, dim_t i, View dy, View x) {
       {.dy = dy, .x = x, .dw = bucket_.gradient(0, p), .accumulate = bucket_.touch(0, p)});
 }
 
+// Of a bias that is cut with its product: over all rows, like the product's weight.
+void DecoderLayer::add_cut_bias_gradient(dim_t k, dim_t i, View dy) {
+  if (!has(k)) {
+    return;
+  }
+  Part& p = part(k, i);
+  const View gradient = bucket_.gradient(0, p);
+  if (bucket_.touch(0, p) == kernels::Accumulate::no) {
+    kernels::fill_zero(context_.stream, gradient);
+  }
+  kernels::bias_backward(context_.stream, {.dy = dy, .dbias = gradient});
+}
+
+// Of a bias behind a sum over shards: a token sum, over shard i's slice of all rows `dy`.
+void DecoderLayer::add_whole_bias_gradient(dim_t k, dim_t i, View dy) {
+  if (!has(k)) {
+    return;
+  }
+  const Range rows = context_.slice_rows(context_.shards().begin + i);
+  kernels::bias_backward(context_.stream,
+                         {.dy = dy.slice_rows(rows), .dbias = bucket_.leaf(0, part(k, 0), i)});
+}
+
 void DecoderLayer::backward_weight(Saved& saved) {
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     // A closed projection learns from the first step; what stands before it has a zero gradient
     // until then.
     add_weight_gradient(kDown, i, d_out_, saved.product[at]);
+    add_whole_bias_gradient(kDownBias, i, d_out_);
     add_weight_gradient(kO, i, d_mid_, saved.attention[at]);
+    add_whole_bias_gradient(kOBias, i, d_mid_);
     if (is_mlp_live_) {
-      add_weight_gradient(kGate, i, saved.gate[at], saved.h_mlp);
+      if (has(kGate)) {
+        add_weight_gradient(kGate, i, saved.gate[at], saved.h_mlp);
+      }
       add_weight_gradient(kUp, i, saved.up[at], saved.h_mlp);
+      add_cut_bias_gradient(kUpBias, i, saved.up[at]);
     }
     if (is_attention_live_) {
       add_weight_gradient(kQ, i, dq_[at], saved.h_attention);
+      add_cut_bias_gradient(kQBias, i, dq_[at]);
       add_weight_gradient(kK, i, dk_[at], saved.h_attention);
+      add_cut_bias_gradient(kKBias, i, dk_[at]);
       add_weight_gradient(kV, i, dv_[at], saved.h_attention);
+      add_cut_bias_gradient(kVBias, i, dv_[at]);
     }
   }
   for (int m = 0; m < model::kLayerModules; ++m) {

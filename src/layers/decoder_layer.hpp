@@ -1,5 +1,6 @@
 // layers/decoder_layer.hpp — the one decoder layer, built from its LayerSpec:
-// x1 = x + o(attention(rope(q, k), v)) of norm(x);  x2 = x1 + down(silu(gate) * up) of norm(x1);
+// x1 = x + o(attention(rope(q, k), v)) of norm(x);  x2 = x1 + down(act) of norm(x1), where act is
+// silu(gate) * up or gelu(up); the norm, rope and a bias on each product as the spec has them;
 // blocks where inserted. Backward is two acts: backward_input is on the critical path;
 // backward_weight adds weight gradients later, micro-batches ascending. Norm gains and gates add
 // their token sums in backward_input, which is ascending too. Order: per logical tensor shard q, k,
@@ -7,31 +8,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
+#include "kernels/rope.hpp"
 #include "layers/gated_block.hpp"
+#include "layers/norm.hpp"
 #include "layers/rope_tables.hpp"
 #include "layers/tensor_context.hpp"
+#include "model/inventory.hpp"
 #include "model/spec.hpp"
 
 namespace cambium::layers {
 
 class DecoderLayer {
  public:
-  // blocks[m]: the blocks behind module m, in order.
+  // blocks[m]: the blocks behind module m, in order. `rope` is null where positions are learned.
   DecoderLayer(const model::LayerSpec& spec,
                Bucket& bucket,
                std::vector<std::vector<GatedBlock>> blocks,
-               const RopeTable& rope,
+               const RopeTable* rope,
                TensorContext& context,
                Arena& activations);
 
   // What one micro-batch in flight keeps.
   struct Saved {
     Buffer memory;
-    View x;                               // stream rows; the producer's
-    View inv_rms_attention, inv_rms_mlp;  // (1, stream rows)
+    View x;  // stream rows; the producer's
+    NormStatistics norm_attention, norm_mlp;
     View normed_attention,
         normed_mlp;           // stream rows: a norm's output where a block follows it, else unused
     View h_attention, h_mlp;  // (T*B, D): gathered inputs of the products
@@ -39,7 +44,7 @@ class DecoderLayer {
     std::vector<View> lse;                 // per shard (B*heads/tp, T)
     View mid, out;                         // stream rows: behind attention, behind the mlp
     View x_mlp;                            // what the mlp's norm read
-    std::vector<View> gate, up, product;   // per shard (T*B, F/tp)
+    std::vector<View> gate, up, product;   // per shard (T*B, F/tp); gate of swiglu only
     std::vector<GatedBlock::Saved> blocks[model::kLayerModules];
   };
 
@@ -58,11 +63,19 @@ class DecoderLayer {
   View mlp_forward(View x, Saved& saved, Mode mode);
   void attention_backward_input(Saved& saved, View dx);
   void mlp_backward_input(Saved& saved, View dx);
-  void norm_forward(
-      dim_t gain, View x, View inv_rms, View normed, View h, int module, Saved& saved, Mode mode);
-  void norm_backward(
-      dim_t gain, int module, Saved& saved, View x, View inv_rms, View residual, View dx);
+  [[nodiscard]] bool has(dim_t k) const;
+  [[nodiscard]] View bias_of(dim_t k, dim_t i);
+  [[nodiscard]] Norm norm_of(int module) const;
+  [[nodiscard]] static NormStatistics& statistics_of(int module, Saved& saved);
+  void project(dim_t k, dim_t bias, dim_t i, View x, View y);
+  void turn(View x, kernels::Turn direction);
+  void norm_forward(View x, View normed, View h, int module, Saved& saved, Mode mode);
+  void norm_backward(int module, Saved& saved, View x, View residual, View dx);
+  void activate(Saved& saved, std::size_t i);
+  void activate_backward(Saved& saved, std::size_t i);
   void add_weight_gradient(dim_t k, dim_t i, View dy, View x);
+  void add_cut_bias_gradient(dim_t k, dim_t i, View dy);
+  void add_whole_bias_gradient(dim_t k, dim_t i, View dy);
   View run_blocks(int module, View x, Saved& saved, Mode mode);
   View block_incoming(int module, View otherwise) const;
   void run_blocks_backward(int module, Saved& saved, View otherwise);
@@ -70,8 +83,9 @@ class DecoderLayer {
 
   model::LayerSpec spec_;
   Bucket& bucket_;
+  std::array<dim_t, model::kLayerParameters> index_;  // in the entity; -1: this layer has none
   std::vector<std::vector<GatedBlock>> blocks_;
-  const RopeTable& rope_;
+  const RopeTable* rope_;
   TensorContext& context_;
   std::vector<dim_t> heads_, kv_heads_;  // per shard
   std::vector<kernels::Weight> o_, down_;

@@ -9,10 +9,12 @@
 namespace cambium::layers {
 
 EmbeddingLayer::EmbeddingLayer(Bucket& bucket,
+                               Bucket* positions,
                                std::vector<GatedBlock> blocks,
                                TensorContext& context,
                                Arena& activations)
     : bucket_(bucket),
+      positions_(positions),
       blocks_(std::move(blocks)),
       context_(context),
       block_gradients_(blocks_.size()) {
@@ -59,10 +61,35 @@ View EmbeddingLayer::forward(View ids, Saved& saved, Mode mode) {
         {static_cast<std::uint32_t*>(saved.full.data), static_cast<std::size_t>(words)});
   }
   View x = saved.full.slice_rows(context_.stream_rows());
+  add_positions(x);
   for (std::size_t j = 0; j < blocks_.size(); ++j) {
     x = blocks_[j].forward(x, saved.blocks[j], mode);
   }
   return x;
+}
+
+void EmbeddingLayer::add_positions(View x) {
+  if (positions_ != nullptr) {
+    kernels::positions_forward(context_.stream,
+                               {.table = positions_->part(0, 0).weight.plain,
+                                .x = x,
+                                .first_row = context_.stream_rows().begin,
+                                .batch = context_.shape.batch});
+  }
+}
+
+void EmbeddingLayer::add_position_gradient() {
+  Part& table = positions_->part(0, 0);
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    const Range rows = context_.slice_rows(context_.shards().begin + i);
+    const View leaf = positions_->leaf(0, table, i);
+    kernels::positions_backward(
+        context_.stream,
+        {.dy = d_full_.slice_rows(rows),
+         .dtable = {leaf.data, table.spec.rows, table.spec.cols, table.spec.cols, leaf.dtype},
+         .first_row = rows.begin,
+         .batch = context_.shape.batch});
+  }
 }
 
 View EmbeddingLayer::incoming() const {
@@ -90,6 +117,9 @@ void EmbeddingLayer::backward_weight(View ids, Saved& saved) {
     kernels::embedding_backward(
         context_.stream,
         {.ids = ids, .dy = d_full_, .dtable = gradient, .first_row = p.rows.begin});
+  }
+  if (positions_ != nullptr) {
+    add_position_gradient();
   }
   for (std::size_t j = 0; j < blocks_.size(); ++j) {
     blocks_[j].backward_weight(saved.blocks[j]);

@@ -1,6 +1,8 @@
-// layers/embedding_layer.hpp — the vocabulary-parallel table at the first stage, and the blocks
-// behind it. Order: a looked-up row is copied, never summed, so its bits survive any layout;
-// gradients are added rows ascending.
+// layers/embedding_layer.hpp — the vocabulary-parallel table at the first stage, learned positions
+// where the family has them, and the blocks behind it. Order: a looked-up row is copied, never
+// summed, so its bits survive any layout; the position's row is added once. Gradients of the table
+// are added rows ascending, those of the positions too, over each shard's slice of the sequence by
+// itself (a token sum, design.md §1.8).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,14 +15,16 @@ namespace cambium::layers {
 
 class EmbeddingLayer {
  public:
+  // `positions` is null where the layers turn their queries and keys.
   EmbeddingLayer(Bucket& bucket,
+                 Bucket* positions,
                  std::vector<GatedBlock> blocks,
                  TensorContext& context,
                  Arena& activations);
 
   struct Saved {
     Buffer memory;
-    View full;  // (T*B, D): looked-up rows; the own stream rows are the output
+    View full;  // (T*B, D): looked-up rows; the own stream rows, with positions, are the output
     std::vector<GatedBlock::Saved> blocks;
   };
 
@@ -33,7 +37,11 @@ class EmbeddingLayer {
   void backward_weight(View ids, Saved& saved);
 
  private:
+  void add_positions(View x);
+  void add_position_gradient();
+
   Bucket& bucket_;
+  Bucket* positions_;
   std::vector<GatedBlock> blocks_;
   TensorContext& context_;
   Buffer gradients_;

@@ -6,15 +6,14 @@
 #include <vector>
 
 #include "layers/gated_block.hpp"
+#include "layers/norm.hpp"
 #include "layers/tensor_context.hpp"
 
 namespace cambium::layers {
 
 class FinalNorm {
  public:
-  FinalNorm(double eps,
-            dim_t width,
-            Bucket& bucket,
+  FinalNorm(const Norm& norm,
             std::vector<GatedBlock> blocks,
             TensorContext& context,
             Arena& activations);
@@ -22,10 +21,10 @@ class FinalNorm {
   struct Saved {
     Buffer memory;
     View x;
-    View inv_rms;  // (1, stream rows)
-    View normed;   // stream rows, where blocks follow
-    View h;        // (T*B, D)
-    View dh;       // stream rows: the head leaves it here in forward; all that is kept of the head
+    NormStatistics kept;
+    View normed;  // stream rows, where blocks follow
+    View h;       // (T*B, D)
+    View dh;      // stream rows: the head leaves it here in forward; all that is kept of the head
     std::vector<GatedBlock::Saved> blocks;
   };
 
@@ -38,9 +37,7 @@ class FinalNorm {
   void backward_weight(Saved& saved);
 
  private:
-  double eps_;
-  dim_t width_;
-  Bucket& bucket_;
+  Norm norm_;
   std::vector<GatedBlock> blocks_;
   TensorContext& context_;
   Buffer gradients_;

@@ -83,7 +83,7 @@ View GatedBlock::forward(View x, Saved& saved, Mode mode) {
         stream, {.x = saved.h, .w = part(kA, i).weight, .y = saved.z[at], .residual = {}});
     kernels::silu_forward(stream, {.x = saved.z[at], .y = saved.s[at]});
   }
-  context_.row_parallel(saved.s, b_, {}, saved.r);
+  context_.row_parallel(saved.s, b_, {}, {}, saved.r);
   if (is_closed()) {
     return x;
   }

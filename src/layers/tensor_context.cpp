@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layers/tensor_context.hpp"
 
+#include "kernels/bias.hpp"
+
 namespace cambium::layers {
 
 TensorContext::TensorContext(
@@ -56,7 +58,7 @@ void TensorContext::gather(View full) {
   group.all_gather(full.slice_rows(stream_rows_).data, gather_bytes_, full.data);
 }
 
-void TensorContext::finish_sum(View out, View residual) {
+void TensorContext::finish_sum(View out, View residual, View bias) {
   const View node = leaf_views_[static_cast<std::size_t>(sum_.local.node_buffer[0])];
   const bool is_summed = group.size() == 1 && node_views_.size() == 1;
   // The sum may not land on the residual before it was read, nor in what is narrower than a sum: it
@@ -74,7 +76,13 @@ void TensorContext::finish_sum(View out, View residual) {
       comm::tree_all_reduce(group, stream, sum_, node_views_, flat, workspace_, shape.reduction);
     }
   }
-  if (residual.data != nullptr) {
+  add_once(total, bias, residual, out);
+}
+
+void TensorContext::add_once(View total, View bias, View residual, View out) {
+  if (bias.data != nullptr) {
+    kernels::add_bias(stream, {.x = total, .bias = bias, .y = out, .residual = residual});
+  } else if (residual.data != nullptr) {
     kernels::add(stream, residual, total, out);
   } else if (total.data != out.data) {
     kernels::copy(stream, total, out);
@@ -83,16 +91,22 @@ void TensorContext::finish_sum(View out, View residual) {
 
 void TensorContext::row_parallel(const std::vector<View>& x,
                                  const std::vector<kernels::Weight>& w,
+                                 View bias,
                                  View residual,
                                  View out) {
-  if (shape.logical_tensor == 1) {  // one shard: the residual is added while the tile is hot
+  if (shape.logical_tensor == 1 &&
+      bias.data == nullptr) {  // one shard: the residual is added while the tile is hot
     kernels::product_forward(stream, {.x = x[0], .w = w[0], .y = out, .residual = residual});
     return;
   }
-  sum_over_shards(out, residual, [&](dim_t i, View leaf) {
-    const auto at = static_cast<std::size_t>(i);
-    kernels::product_forward(stream, {.x = x[at], .w = w[at], .y = leaf, .residual = {}});
-  });
+  sum_over_shards(
+      out,
+      residual,
+      [&](dim_t i, View leaf) {
+        const auto at = static_cast<std::size_t>(i);
+        kernels::product_forward(stream, {.x = x[at], .w = w[at], .y = leaf, .residual = {}});
+      },
+      bias);
 }
 
 }  // namespace cambium::layers

@@ -87,14 +87,16 @@ class TensorContext {
 
   // Runs write(i, leaf) for each local shard i, leaf (T*B, D) of the dtype of sums, and leaves the
   // tree sum over all logical shards, own stream rows only, in `out`. `residual` (empty or stream
-  // rows, may alias out) is added once at the end; only then is the sum rounded to the dtype of
-  // `out`, once. Collective over: tensor.
+  // rows, may alias out) and `bias` (empty or a row) are added once at the end; only then is the
+  // sum rounded to the dtype of `out`, once. Collective over: tensor.
   template <typename F>
-  void sum_over_shards(View out, View residual, F&& write);
+  void sum_over_shards(View out, View residual, F&& write, View bias = {});
 
-  // out[r] = residual[r] + sum over shards of x_s W_s^T: the row-parallel product. x_s (T*B, K/tp).
+  // out[r] = residual[r] + (sum over shards of x_s W_s^T + bias): the row-parallel product. x_s
+  // (T*B, K/tp); bias (1, D) or empty, added once, to the finished sum.
   void row_parallel(const std::vector<View>& x,
                     const std::vector<kernels::Weight>& w,
+                    View bias,
                     View residual,
                     View out);
 
@@ -107,8 +109,10 @@ class TensorContext {
   }
 
  private:
-  // The tree over all ranks' nodes, then residual + sum, then one rounding.
-  void finish_sum(View out, View residual);
+  // The tree over all ranks' nodes, then residual + (sum + bias), then one rounding.
+  void finish_sum(View out, View residual, View bias);
+  // out = residual + (total + bias), of those that are there.
+  void add_once(View total, View bias, View residual, View out);
 
   Range shards_;
   Range stream_rows_;
@@ -122,7 +126,7 @@ class TensorContext {
 };
 
 template <typename F>
-void TensorContext::sum_over_shards(View out, View residual, F&& write) {
+void TensorContext::sum_over_shards(View out, View residual, F&& write, View bias) {
   // One shard's chain may be walked in `out` itself, unless `out` is narrower than the chain.
   const bool is_direct = shape.logical_tensor == 1 && out.dtype == shape.sums();
   for (dim_t i = 0; i < shards_.size(); ++i) {
@@ -132,9 +136,7 @@ void TensorContext::sum_over_shards(View out, View residual, F&& write) {
                           : leaf_views_[static_cast<std::size_t>(sum_.local.leaf_buffer[at])];
     write(i, leaf);
     if (is_direct && leaf.data == out.data) {
-      if (residual.data != nullptr) {
-        kernels::add(stream, residual, out, out);
-      }
+      add_once(out, bias, residual, out);
       return;
     }
     for (const AddStep& step : sum_.local.after[at]) {
@@ -143,7 +145,7 @@ void TensorContext::sum_over_shards(View out, View residual, F&& write) {
                         leaf_views_[static_cast<std::size_t>(step.from)]);
     }
   }
-  finish_sum(out, residual);
+  finish_sum(out, residual, bias);
 }
 
 }  // namespace cambium::layers

@@ -67,33 +67,152 @@ void add_blocks(std::vector<Entity>& out,
   }
 }
 
-Entity layer_entity(const Spec& spec, dim_t i) {
-  const LayerSpec& l = spec.layers[static_cast<std::size_t>(i)];
-  const std::string n = fmt::format("layers.{}.", i);
+bool is_norm(LayerParameter p) {
+  return p == LayerParameter::attention_norm || p == LayerParameter::mlp_norm;
+}
+
+bool has(const LayerSpec& l, LayerParameter p) {
+  switch (p) {
+    case LayerParameter::attention_norm_bias:
+    case LayerParameter::mlp_norm_bias:
+      return l.norm == NormKind::layer;
+    case LayerParameter::q_bias:
+    case LayerParameter::k_bias:
+    case LayerParameter::v_bias:
+      return l.biases != Biases::none;
+    case LayerParameter::o_bias:
+    case LayerParameter::up_bias:
+    case LayerParameter::down_bias:
+      return l.biases == Biases::all;
+    case LayerParameter::gate:
+      return l.activation == Activation::swiglu;
+    default:
+      return true;
+  }
+}
+
+constexpr const char* kLayerNames[kLayerParameters] = {"attention_norm.weight",
+                                                       "attention_norm.bias",
+                                                       "attention.q.weight",
+                                                       "attention.q.bias",
+                                                       "attention.k.weight",
+                                                       "attention.k.bias",
+                                                       "attention.v.weight",
+                                                       "attention.v.bias",
+                                                       "attention.o.weight",
+                                                       "attention.o.bias",
+                                                       "mlp_norm.weight",
+                                                       "mlp_norm.bias",
+                                                       "mlp.gate.weight",
+                                                       "mlp.up.weight",
+                                                       "mlp.up.bias",
+                                                       "mlp.down.weight",
+                                                       "mlp.down.bias"};
+
+// A bias of a product that is cut by rows is cut with them; one behind a sum over shards is whole.
+ParameterSpec cut_bias(const std::string& name, std::uint64_t uid, dim_t size, dim_t units) {
+  ParameterSpec p = vector_parameter(name, uid, size, Init::zeros);
+  p.cut = Cut::cols;
+  p.units = units;
+  p.leaf_elements = 0;
+  return p;
+}
+
+ParameterSpec layer_parameter(
+    const Spec& spec, const LayerSpec& l, LayerParameter p, const std::string& n, std::uint64_t u) {
   const dim_t d = spec.hidden;
   const dim_t q = l.heads * l.head_width;
   const dim_t kv = l.kv_heads * l.head_width;
+  switch (p) {
+    case LayerParameter::q:
+      return matrix(n, u, q, d, Cut::rows, l.kv_heads, l.init_std);
+    case LayerParameter::k:
+    case LayerParameter::v:
+      return matrix(n, u, kv, d, Cut::rows, l.kv_heads, l.init_std);
+    case LayerParameter::o:
+      return matrix(n, u, d, q, Cut::cols, l.kv_heads, l.init_std_out);
+    case LayerParameter::gate:
+    case LayerParameter::up:
+      return matrix(n, u, l.ffn, d, Cut::rows, l.ffn, l.init_std);
+    case LayerParameter::down:
+      return matrix(n, u, d, l.ffn, Cut::cols, l.ffn, l.init_std_out);
+    case LayerParameter::q_bias:
+      return cut_bias(n, u, q, l.kv_heads);
+    case LayerParameter::k_bias:
+    case LayerParameter::v_bias:
+      return cut_bias(n, u, kv, l.kv_heads);
+    case LayerParameter::up_bias:
+      return cut_bias(n, u, l.ffn, l.ffn);
+    default:
+      return vector_parameter(n, u, d, is_norm(p) ? Init::ones : Init::zeros);
+  }
+}
+
+Entity layer_entity(const Spec& spec, dim_t i) {
+  const LayerSpec& l = spec.layers[static_cast<std::size_t>(i)];
   Entity e{.uid = l.uid,
            .kind = EntityKind::layer,
            .layer = i,
            .birth = l.birth,
            .born_closed = l.born_closed,
            .parameters = {}};
-  e.parameters = {
-      vector_parameter(n + "attention_norm.weight", l.uid + 0, d, Init::ones),
-      matrix(n + "attention.q.weight", l.uid + 1, q, d, Cut::rows, l.kv_heads, l.init_std),
-      matrix(n + "attention.k.weight", l.uid + 2, kv, d, Cut::rows, l.kv_heads, l.init_std),
-      matrix(n + "attention.v.weight", l.uid + 3, kv, d, Cut::rows, l.kv_heads, l.init_std),
-      matrix(n + "attention.o.weight", l.uid + 4, d, q, Cut::cols, l.kv_heads, l.init_std_out),
-      vector_parameter(n + "mlp_norm.weight", l.uid + 5, d, Init::ones),
-      matrix(n + "mlp.gate.weight", l.uid + 6, l.ffn, d, Cut::rows, l.ffn, l.init_std),
-      matrix(n + "mlp.up.weight", l.uid + 7, l.ffn, d, Cut::rows, l.ffn, l.init_std),
-      matrix(n + "mlp.down.weight", l.uid + 8, d, l.ffn, Cut::cols, l.ffn, l.init_std_out),
-  };
+  for (const LayerParameter p : layer_parameters(l)) {
+    e.parameters.push_back(
+        layer_parameter(spec,
+                        l,
+                        p,
+                        fmt::format("layers.{}.{}", i, kLayerNames[static_cast<std::size_t>(p)]),
+                        l.uid + e.parameters.size()));
+  }
   return e;
 }
 
+Entity norm_entity(const Spec& spec) {
+  Entity e{.uid = spec.norm_uid,
+           .kind = EntityKind::norm,
+           .layer = static_cast<dim_t>(spec.layers.size()),
+           .birth = {},
+           .born_closed = false,
+           .parameters = {vector_parameter("norm.weight", spec.norm_uid, spec.hidden, Init::ones)}};
+  if (spec.norm == NormKind::layer) {
+    e.parameters.push_back(
+        vector_parameter("norm.bias", spec.norm_uid + 1, spec.hidden, Init::zeros));
+  }
+  return e;
+}
+
+// Learned positions: whole on every tensor rank, because a rank adds those of its own rows. Its
+// gradient is a token sum like a norm gain's.
+Entity positions_entity(const Spec& spec) {
+  ParameterSpec table = matrix("positions.weight",
+                               spec.positions_uid,
+                               spec.max_positions,
+                               spec.hidden,
+                               Cut::replicated,
+                               1,
+                               spec.init_std);
+  table.is_looked_up = true;
+  table.leaf_elements = table.elements();
+  return {.uid = spec.positions_uid,
+          .kind = EntityKind::positions,
+          .layer = -1,
+          .birth = {},
+          .born_closed = false,
+          .parameters = {table}};
+}
+
 }  // namespace
+
+std::vector<LayerParameter> layer_parameters(const LayerSpec& layer) {
+  std::vector<LayerParameter> out;
+  for (std::size_t i = 0; i < kLayerParameters; ++i) {
+    if (has(layer, static_cast<LayerParameter>(i))) {
+      out.push_back(static_cast<LayerParameter>(i));
+    }
+  }
+  CAMBIUM_CHECK(out.size() <= kUidsPerEntity, "a layer has more parameters than uids");
+  return out;
+}
 
 Rectangle shard_of(const ParameterSpec& p, dim_t shards, dim_t shard) {
   if (p.cut == Cut::replicated) {
@@ -122,6 +241,9 @@ std::vector<Entity> inventory(const Spec& spec) {
                                        Cut::rows,
                                        spec.vocabulary,
                                        spec.init_std)}});
+  if (spec.positions_uid != 0) {
+    out.push_back(positions_entity(spec));
+  }
   add_blocks(out, "embedding", spec.after_embedding, d, -1);
   for (dim_t i = 0; i < count; ++i) {
     out.push_back(layer_entity(spec, i));
@@ -133,12 +255,7 @@ std::vector<Entity> inventory(const Spec& spec) {
                  i);
     }
   }
-  out.push_back({.uid = spec.norm_uid,
-                 .kind = EntityKind::norm,
-                 .layer = count,
-                 .birth = {},
-                 .born_closed = false,
-                 .parameters = {vector_parameter("norm.weight", spec.norm_uid, d, Init::ones)}});
+  out.push_back(norm_entity(spec));
   add_blocks(out, "norm", spec.after_norm, d, count);
   if (!spec.is_tied) {
     out.push_back({.uid = spec.head_uid,

@@ -28,7 +28,8 @@ struct ParameterSpec {
   dim_t units = 1;  // on the cut axis; a unit is never split
   Init init = Init::normal;
   double init_std = 0;
-  bool has_decay = false;  // matrices only
+  bool has_decay = false;     // matrices only
+  bool is_looked_up = false;  // its rows are only copied or added: no product reads it
   dim_t leaf_elements =
       0;  // replicated ones: columns of a token-sum leaf (a scalar gate: the hidden width)
 
@@ -36,6 +37,11 @@ struct ParameterSpec {
     return rows * cols;
   }
 };
+
+// Whether a product reads it, so that it is kept packed.
+[[nodiscard]] inline bool is_multiplied(const ParameterSpec& p) {
+  return !p.is_vector && !p.is_looked_up;
+}
 
 // The rectangle of `p` that logical shard `shard` of `shards` holds.
 struct Rectangle {
@@ -45,7 +51,32 @@ struct Rectangle {
 
 [[nodiscard]] Rectangle shard_of(const ParameterSpec& p, dim_t shards, dim_t shard);
 
-enum class EntityKind : std::uint8_t { embedding, layer, block, norm, head, classifier };
+// A decoder layer's parameters; which of them a layer has, its spec says.
+enum class LayerParameter : std::uint8_t {
+  attention_norm,
+  attention_norm_bias,
+  q,
+  q_bias,
+  k,
+  k_bias,
+  v,
+  v_bias,
+  o,
+  o_bias,
+  mlp_norm,
+  mlp_norm_bias,
+  gate,
+  up,
+  up_bias,
+  down,
+  down_bias
+};
+inline constexpr std::size_t kLayerParameters = 17;
+
+// Those of `layer`, in the order in which its entity lists them and its uids count them.
+[[nodiscard]] std::vector<LayerParameter> layer_parameters(const LayerSpec& layer);
+
+enum class EntityKind : std::uint8_t { embedding, positions, layer, block, norm, head, classifier };
 
 // Parameters that are born, moved and updated together: a layer, an inserted block, the table, …
 struct Entity {

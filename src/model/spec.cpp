@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -27,15 +28,20 @@ const char* name_of(LayerModule module) {
 }
 
 Spec make_spec(const config::ModelConfig& config, dim_t vocabulary) {
+  const config::FamilyTraits& family = config::traits_of(config.family);
+  const bool is_learned = family.positions == config::Positions::learned;
   Spec spec;
+  spec.family = family.name;
   spec.hidden = config.hidden_size;
   spec.vocabulary = vocabulary;
   spec.max_positions = config.max_position_embeddings;
   spec.is_tied = config.tie_word_embeddings;
-  spec.norm_eps = config.rms_norm_eps;
+  spec.norm = family.norm;
+  spec.norm_eps = family.norm == NormKind::layer ? config.layer_norm_epsilon : config.rms_norm_eps;
   spec.norm_width = spec.hidden;
   spec.init_std = config.initializer_range;
   spec.embedding_uid = spec.take_uid();
+  spec.positions_uid = is_learned ? spec.take_uid() : 0;
   const dim_t head_width =
       config.head_dim.value_or(config.hidden_size / config.num_attention_heads);
   for (dim_t i = 0; i < config.num_hidden_layers; ++i) {
@@ -45,9 +51,13 @@ Spec make_spec(const config::ModelConfig& config, dim_t vocabulary) {
     layer.kv_heads = config.num_key_value_heads;
     layer.head_width = head_width;
     layer.ffn = config.intermediate_size;
+    layer.norm = family.norm;
+    layer.activation = family.activation;
+    layer.biases = family.biases;
+    layer.has_rope = !is_learned;
     layer.attention_scale = 1 / std::sqrt(static_cast<double>(head_width));
     layer.rope_theta = config.rope_theta;
-    layer.norm_eps = config.rms_norm_eps;
+    layer.norm_eps = spec.norm_eps;
     layer.norm_width = spec.hidden;
     layer.init_std = config.initializer_range;
     layer.init_std_out =
@@ -117,6 +127,32 @@ std::vector<InsertedBlock>& blocks_after(Spec& spec, const std::string& module) 
 
 namespace {
 
+constexpr const char* kNorms[] = {"rms", "layer"};
+constexpr const char* kActivations[] = {"swiglu", "gelu_tanh"};
+constexpr const char* kBiases[] = {"none", "qkv", "all"};
+
+template <typename E, std::size_t N>
+const char* word_of(const char* const (&words)[N], E value) {
+  return words[static_cast<std::size_t>(value)];
+}
+
+// The E whose word stands under `key`; its first word where a checkpoint of an earlier version has
+// no such key.
+template <typename E, std::size_t N>
+E value_of(const char* const (&words)[N], const json& j, const char* key) {
+  const std::string word = j.value(key, words[0]);
+  for (std::size_t i = 0; i < N; ++i) {
+    if (word == words[i]) {
+      return static_cast<E>(i);
+    }
+  }
+  throw Error(Code::bad_input,
+              fmt::format("checkpoint: model spec: {}: expected one of {}, got \"{}\"",
+                          key,
+                          fmt::join(words, ", "),
+                          word));
+}
+
 json birth_json(const Birth& b) {
   return {{"step", b.step},
           {"warmup_steps", b.warmup_steps},
@@ -165,6 +201,10 @@ json layer_json(const LayerSpec& l) {
             {"kv_heads", l.kv_heads},
             {"head_width", l.head_width},
             {"ffn", l.ffn},
+            {"norm", word_of(kNorms, l.norm)},
+            {"activation", word_of(kActivations, l.activation)},
+            {"biases", word_of(kBiases, l.biases)},
+            {"has_rope", l.has_rope},
             {"attention_scale", l.attention_scale},
             {"rope_theta", l.rope_theta},
             {"norm_eps", l.norm_eps},
@@ -186,6 +226,10 @@ LayerSpec layer_from(const json& j) {
   l.kv_heads = j.at("kv_heads");
   l.head_width = j.at("head_width");
   l.ffn = j.at("ffn");
+  l.norm = value_of<NormKind>(kNorms, j, "norm");
+  l.activation = value_of<Activation>(kActivations, j, "activation");
+  l.biases = value_of<Biases>(kBiases, j, "biases");
+  l.has_rope = j.value("has_rope", true);
   l.attention_scale = j.at("attention_scale");
   l.rope_theta = j.at("rope_theta");
   l.norm_eps = j.at("norm_eps");
@@ -208,10 +252,12 @@ json to_json(const Spec& s) {
             {"vocabulary", s.vocabulary},
             {"max_positions", s.max_positions},
             {"is_tied", s.is_tied},
+            {"norm", word_of(kNorms, s.norm)},
             {"norm_eps", s.norm_eps},
             {"norm_width", s.norm_width},
             {"init_std", s.init_std},
             {"embedding_uid", s.embedding_uid},
+            {"positions_uid", s.positions_uid},
             {"norm_uid", s.norm_uid},
             {"head_uid", s.head_uid},
             {"classifier_uid", s.classifier_uid},
@@ -235,10 +281,12 @@ Spec spec_from_json(const json& j) {
     s.vocabulary = j.at("vocabulary");
     s.max_positions = j.at("max_positions");
     s.is_tied = j.at("is_tied");
+    s.norm = value_of<NormKind>(kNorms, j, "norm");
     s.norm_eps = j.at("norm_eps");
     s.norm_width = j.at("norm_width");
     s.init_std = j.at("init_std");
     s.embedding_uid = j.at("embedding_uid");
+    s.positions_uid = j.value("positions_uid", std::uint64_t{0});
     s.norm_uid = j.at("norm_uid");
     s.head_uid = j.at("head_uid");
     s.classifier_uid = j.at("classifier_uid");

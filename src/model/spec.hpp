@@ -11,9 +11,14 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "config/families.hpp"
 #include "config/model_config.hpp"
 
 namespace cambium::model {
+
+using config::Activation;
+using config::Biases;
+using config::NormKind;
 
 // Uids of one entity's parameters lie in [uid, uid + kUidsPerEntity).
 inline constexpr std::uint64_t kUidsPerEntity = 16;
@@ -29,8 +34,8 @@ struct Birth {
 
 enum class GateKind : std::uint8_t { vector, scalar };
 
-// y = x + gate * B silu(A norm(x)) after a named module; absent while the gate has never been
-// updated.
+// y = x + gate * B silu(A norm(x)) after a named module, with RMSNorm whatever the family; absent
+// while the gate has never been updated.
 struct InsertedBlock {
   std::uint64_t uid = 0;
   dim_t width = 0;
@@ -57,6 +62,10 @@ struct LayerSpec {
   dim_t kv_heads = 0;
   dim_t head_width = 0;
   dim_t ffn = 0;
+  NormKind norm = NormKind::rms;
+  Activation activation = Activation::swiglu;
+  Biases biases = Biases::none;
+  bool has_rope = true;
   double attention_scale = 1;
   double rope_theta = 10000;
   double norm_eps = 1e-5;
@@ -76,10 +85,12 @@ struct Spec {
   dim_t vocabulary = 0;
   dim_t max_positions = 0;
   bool is_tied = true;
+  NormKind norm = NormKind::rms;  // of the last norm; a layer has its own
   double norm_eps = 1e-5;
   dim_t norm_width = 0;
   double init_std = 0.02;
   std::uint64_t embedding_uid = 0;
+  std::uint64_t positions_uid = 0;  // 0 without learned positions
   std::uint64_t norm_uid = 0;
   std::uint64_t head_uid = 0;        // 0 when tied
   std::uint64_t classifier_uid = 0;  // 0 without

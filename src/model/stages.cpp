@@ -37,7 +37,7 @@ double layer_cost(const Spec& spec, dim_t i) {
   const auto d = static_cast<double>(spec.hidden);
   double cost =
       d * static_cast<double>(l.head_width) * static_cast<double>(2 * l.heads + 2 * l.kv_heads);
-  cost += 3 * d * static_cast<double>(l.ffn);
+  cost += (l.activation == Activation::swiglu ? 3 : 2) * d * static_cast<double>(l.ffn);
   for (const auto& blocks : l.inserted) {
     cost += block_cost(blocks, spec.hidden);
   }

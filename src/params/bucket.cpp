@@ -26,7 +26,7 @@ Bucket::Bucket(const BucketShape& shape,
     const dim_t n = p.rows.size();
     const dim_t k = p.cols.size();
     p.weight.plain = value_.view(t, n, k, static_cast<std::size_t>(p.offset) * device::bytes_of(t));
-    if (has_panels && !p.spec.is_vector) {
+    if (has_panels && is_multiplied(p.spec)) {
       packed += kernels::packed_elements(n, k) + kernels::packed_elements(k, n);
     }
   }
@@ -40,7 +40,7 @@ Bucket::Bucket(const BucketShape& shape,
       return v;
     };
     for (Part& p : parts_) {
-      if (!p.spec.is_vector) {
+      if (is_multiplied(p.spec)) {
         p.weight.forward = next(kernels::packed_elements(p.rows.size(), p.cols.size()));
         p.weight.transposed = next(kernels::packed_elements(p.cols.size(), p.rows.size()));
       }

@@ -30,7 +30,8 @@ ElementType type_of(const Bucket& bucket) {
 // A run of whole grains of a part as rectangles of the parameter: matrix grains are rows.
 checkpoint::Rectangle rectangle_of(const Part& p, Range elements) {
   if (p.spec.is_vector) {
-    return {{0, 1}, {elements.begin - p.offset, elements.end - p.offset}};
+    const dim_t first = p.cols.begin - p.offset;
+    return {{0, 1}, {first + elements.begin, first + elements.end}};
   }
   const dim_t width = p.cols.size();
   if (width == 0) {

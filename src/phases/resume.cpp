@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "comm/collectively.hpp"
+#include "config/check_campaign.hpp"
 #include "config/resolve_parallel.hpp"
 #include "growth/operation.hpp"
 #include "model/stages.hpp"
@@ -70,6 +71,22 @@ void take_sizes(config::ModelConfig& model, const model::Spec& spec) {
   model.num_hidden_layers = static_cast<dim_t>(spec.layers.size());
   model.num_attention_heads = l.heads;
   model.num_key_value_heads = l.kv_heads;
+}
+
+// A model that comes from a checkpoint has as many learned positions as it has.
+void check_positions(const config::Campaign& campaign, const model::Spec& spec) {
+  for (std::size_t i = 0; spec.positions_uid != 0 && i < campaign.phases.size(); ++i) {
+    const dim_t length = config::sequence_length(campaign.phases[i]);
+    if (length > spec.max_positions) {
+      throw Error(Code::usage,
+                  fmt::format("{}: {}.sequence_length: {}, expected at most the {} positions that "
+                              "the model of the checkpoint has learned",
+                              campaign.places.of(config::phase_path(campaign, i)),
+                              config::phase_path(campaign, i),
+                              length,
+                              spec.max_positions));
+    }
+  }
 }
 
 }  // namespace
@@ -139,6 +156,7 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
                              : model::make_spec(campaign.model, config::vocabulary_size(campaign));
       start.model_from = model_from;
     }
+    check_positions(campaign, start.state.spec);
     (void)model::plan_stages(
         start.state.spec,
         start.parallel.pipeline,

@@ -27,6 +27,26 @@ namespace cambium::testing {
   return model::make_spec(c, 13);
 }
 
+// The same sizes with everything that GPT-2 has and Llama has not; heads that 2 shards divide.
+[[nodiscard]] inline model::Spec tiny_gpt2_spec(bool is_tied = true, dim_t layers = 2) {
+  config::ModelConfig c;
+  c.family = config::Family::gpt2;
+  c.hidden_size = 12;
+  c.intermediate_size = 11;
+  c.num_hidden_layers = layers;
+  c.num_attention_heads = 4;
+  c.num_key_value_heads = 4;
+  c.max_position_embeddings = 9;
+  c.tie_word_embeddings = is_tied;
+  c.initializer_range = 0.3;
+  return model::make_spec(c, 13);
+}
+
+// One of each family.
+[[nodiscard]] inline std::vector<model::Spec> tiny_specs() {
+  return {tiny_spec(), tiny_gpt2_spec()};
+}
+
 // `spec` with a block of width 7 behind each of `modules`, vector and scalar gates in turn, all
 // closed.
 [[nodiscard]] inline model::Spec with_blocks(const model::Spec& spec,

@@ -65,10 +65,12 @@ TEST(Campaign, ResolvedFileShowsDefaults) {
   EXPECT_THAT(resolved, HasSubstr("sequence_parallel: true\n"));
   EXPECT_THAT(resolved, HasSubstr("betas: [0.9, 0.95]\n"));
   // Every key of the sections has a line, but those that are absent by their nature.
+  EXPECT_THAT(resolved, HasSubstr("rms_norm_eps: 1e-06\n"));
   for (const std::string& path : all_key_paths()) {
     const std::string key = path.substr(path.rfind('.') + 1);
-    const bool is_absent = path == "model.from" || path == "parallel.stages" ||
-                           path == "checkpoint.every_minutes" || path.starts_with("phases.");
+    const bool is_absent = path == "model.from" || path == "model.layer_norm_epsilon" ||
+                           path == "parallel.stages" || path == "checkpoint.every_minutes" ||
+                           path.starts_with("phases.");
     EXPECT_TRUE(is_absent || resolved.find(key + ":") != std::string::npos) << path;
   }
 }
@@ -220,6 +222,56 @@ TEST(Campaign, LearningRateFitsItsPhase) {
 TEST(Campaign, SequencesFitThePositions) {
   EXPECT_THAT(refusal(base_with("sequence_length: 32", "sequence_length: 65")),
               HasSubstr("65, expected at most model.max_position_embeddings 64"));
+}
+
+const std::string kGpt2 = base_with(R"(  hidden_size: 64
+  intermediate_size: 128
+  num_hidden_layers: 2
+  num_attention_heads: 4
+  num_key_value_heads: 2
+)",
+                                    R"(  family: gpt2
+  hidden_size: 64
+  num_hidden_layers: 2
+  num_attention_heads: 4
+)");
+
+TEST(Campaign, Gpt2HasItsOwnDefaults) {
+  const Campaign c = parse(kGpt2);
+
+  EXPECT_EQ(c.model.family, Family::gpt2);
+  EXPECT_EQ(c.model.intermediate_size, 256);
+  EXPECT_EQ(c.model.num_key_value_heads, 4);
+  EXPECT_EQ(c.model.layer_norm_epsilon, 1e-5);
+  EXPECT_TRUE(c.model.tie_word_embeddings);
+  EXPECT_FALSE(parse(kBase).model.tie_word_embeddings);
+  const std::string resolved = resolved_yaml(c);
+  EXPECT_THAT(resolved,
+              AllOf(HasSubstr("family: gpt2\n"), HasSubstr("tie_word_embeddings: true\n")));
+  EXPECT_THAT(resolved, Not(HasSubstr("rope_theta")));
+  EXPECT_TRUE(parse_campaign(resolved, "/elsewhere/config.yaml") == c) << resolved;
+  const Campaign untied = parse(kGpt2, {"model.tie_word_embeddings=false"});
+  EXPECT_FALSE(untied.model.tie_word_embeddings);
+  EXPECT_TRUE(parse_campaign(resolved_yaml(untied), "/elsewhere/config.yaml") == untied);
+}
+
+TEST(Campaign, AFamilyRefusesTheKeysOfAnother) {
+  const auto gpt2 = [](const std::string& key) { return refusal(kGpt2, {"model." + key}); };
+  EXPECT_THAT(
+      gpt2("rope_theta=1e4"),
+      HasSubstr("model.rope_theta: family gpt2 does not have it: its positions are learned"));
+  EXPECT_THAT(gpt2("rms_norm_eps=1e-5"), HasSubstr("write layer_norm_epsilon"));
+  EXPECT_THAT(gpt2("num_key_value_heads=2"), HasSubstr("keys and values of its own"));
+  EXPECT_THAT(gpt2("head_dim=8"), HasSubstr("hidden_size / num_attention_heads wide"));
+  EXPECT_THAT(gpt2("n_embd=64"), HasSubstr("model.n_embd: write hidden_size"));
+  EXPECT_THAT(refusal(kBase, {"model.layer_norm_epsilon=1e-5"}),
+              HasSubstr("family llama does not have it: its norm is RMSNorm; write rms_norm_eps"));
+  EXPECT_THAT(refusal(kBase, {"model.family=gpt3"}), AllOf(HasSubstr("llama"), HasSubstr("gpt2")));
+  EXPECT_THAT(refusal(base_with("  intermediate_size: 128\n", "")),
+              HasSubstr("model.intermediate_size: missing"));
+  // Rotary positions turn pairs; learned ones don't mind an odd width.
+  EXPECT_THAT(refusal(kBase, {"model.head_dim=15"}), HasSubstr("even width"));
+  EXPECT_EQ(parse(kGpt2, {"model.hidden_size=60"}).model.head_size(), 15);
 }
 
 TEST(Campaign, MissingSectionsAndFilesAreNamed) {

@@ -50,8 +50,7 @@ class Closed : public ::testing::TestWithParam<std::tuple<Backend, int>> {
   testing::RigShape shape = shape_of(std::get<0>(GetParam()), std::get<1>(GetParam()));
 };
 
-TEST_P(Closed, ABlockBehindAnyModuleIsAbsentAndItsGateLearns) {
-  const model::Spec spec = testing::tiny_spec();
+void expect_blocks_are_absent(const testing::RigShape& shape, const model::Spec& spec) {
   Rig old(spec, shape);
   std::vector<Tokens> tokens = testing::draw_tokens(shape, spec.vocabulary);
   for (const std::string& module : model::insertion_points(spec)) {
@@ -66,6 +65,13 @@ TEST_P(Closed, ABlockBehindAnyModuleIsAbsentAndItsGateLearns) {
       EXPECT_TRUE(is_zero(grown.gradient(block + "b.weight"))) << block;
       EXPECT_TRUE(is_zero(grown.gradient(block + "norm.weight"))) << block;
     }
+  }
+}
+
+TEST_P(Closed, ABlockBehindAnyModuleIsAbsentAndItsGateLearns) {
+  for (const model::Spec& spec : testing::tiny_specs()) {
+    SCOPED_TRACE(spec.family);
+    expect_blocks_are_absent(shape, spec);
   }
 }
 
@@ -101,8 +107,7 @@ TEST_P(Closed, ABranchThatOverflowsChangesNoLogit) {
   EXPECT_BITS_EQ(loss, old.run(testing::micro_batches(tokens, kScale)));
 }
 
-TEST_P(Closed, ALayerAnywhereIsAbsentAndItsProjectionsLearn) {
-  const model::Spec spec = testing::tiny_spec();
+void expect_layers_are_absent(const testing::RigShape& shape, const model::Spec& spec) {
   Rig old(spec, shape);
   std::vector<Tokens> tokens = testing::draw_tokens(shape, spec.vocabulary);
   for (dim_t after = -1; after < 2; ++after) {
@@ -120,10 +125,18 @@ TEST_P(Closed, ALayerAnywhereIsAbsentAndItsProjectionsLearn) {
     for (const std::string& name : grown.names()) {
       if (testing::begins_with(name, layer)) {
         const bool is_out =
-            testing::ends_with(name, ".o.weight") || testing::ends_with(name, ".down.weight");
+            testing::ends_with(name, ".o.weight") || testing::ends_with(name, ".down.weight") ||
+            testing::ends_with(name, ".o.bias") || testing::ends_with(name, ".down.bias");
         EXPECT_EQ(is_zero(grown.gradient(name)), !is_out) << name;
       }
     }
+  }
+}
+
+TEST_P(Closed, ALayerAnywhereIsAbsentAndItsProjectionsLearn) {
+  for (const model::Spec& spec : testing::tiny_specs()) {
+    SCOPED_TRACE(spec.family);
+    expect_layers_are_absent(shape, spec);
   }
 }
 

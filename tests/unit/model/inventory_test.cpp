@@ -92,7 +92,66 @@ TEST(Inventory, ShapesAreTheNetworks) {
             156 + 2 * (12 + 192 + 192 + 192 + 12 + 396) + 12 + 2 * 180 + 13);
 }
 
+TEST(Inventory, Gpt2HasBiasesPositionsAndNoGate) {
+  std::vector<std::string> names;
+  for (const Entity& e : model::inventory(testing::tiny_gpt2_spec(true, 1))) {
+    for (const ParameterSpec& p : e.parameters) {
+      names.push_back(p.name);
+    }
+  }
+  const std::vector<std::string> want = {"embedding.weight",
+                                         "positions.weight",
+                                         "layers.0.attention_norm.weight",
+                                         "layers.0.attention_norm.bias",
+                                         "layers.0.attention.q.weight",
+                                         "layers.0.attention.q.bias",
+                                         "layers.0.attention.k.weight",
+                                         "layers.0.attention.k.bias",
+                                         "layers.0.attention.v.weight",
+                                         "layers.0.attention.v.bias",
+                                         "layers.0.attention.o.weight",
+                                         "layers.0.attention.o.bias",
+                                         "layers.0.mlp_norm.weight",
+                                         "layers.0.mlp_norm.bias",
+                                         "layers.0.mlp.up.weight",
+                                         "layers.0.mlp.up.bias",
+                                         "layers.0.mlp.down.weight",
+                                         "layers.0.mlp.down.bias",
+                                         "norm.weight",
+                                         "norm.bias"};
+  EXPECT_EQ(names, want);
+
+  const auto p = by_name(testing::tiny_gpt2_spec());
+  const auto expect = [&](const std::string& name, dim_t rows, dim_t cols, Cut cut, dim_t units) {
+    EXPECT_EQ(p.at(name).rows, rows) << name;
+    EXPECT_EQ(p.at(name).cols, cols) << name;
+    EXPECT_EQ(p.at(name).cut, cut) << name;
+    EXPECT_EQ(p.at(name).units, units) << name;
+    EXPECT_EQ(p.at(name).has_decay, testing::ends_with(name, "positions.weight")) << name;
+    // What every tensor rank holds has a leaf for its token sum.
+    EXPECT_EQ(p.at(name).leaf_elements, cut == Cut::replicated ? rows * cols : 0) << name;
+  };
+  expect("positions.weight", 9, 12, Cut::replicated, 1);
+  expect("layers.0.attention.q.bias", 1, 12, Cut::cols, 4);
+  expect("layers.1.mlp.up.bias", 1, 11, Cut::cols, 11);
+  expect("layers.0.attention.o.bias", 1, 12, Cut::replicated, 1);
+  expect("layers.0.mlp.down.bias", 1, 12, Cut::replicated, 1);
+  expect("norm.bias", 1, 12, Cut::replicated, 1);
+  EXPECT_EQ(model::initial_value(p.at("layers.0.mlp_norm.weight"), 7, 0, 3), 1);
+  EXPECT_EQ(model::initial_value(p.at("layers.0.mlp_norm.bias"), 7, 0, 3), 0);
+  EXPECT_EQ(model::initial_value(p.at("layers.0.mlp.up.bias"), 7, 0, 3), 0);
+  EXPECT_NE(model::initial_value(p.at("positions.weight"), 7, 0, 3), 0);
+  EXPECT_FALSE(model::is_multiplied(p.at("positions.weight")));
+  EXPECT_TRUE(model::is_multiplied(p.at("embedding.weight")));
+}
+
 TEST(Inventory, UidsAreUniqueAndStay) {
+  for (const model::Spec& gpt2 : {testing::tiny_gpt2_spec(), testing::tiny_gpt2_spec(false)}) {
+    std::set<std::uint64_t> own;
+    for (const auto& [name, p] : by_name(gpt2)) {
+      EXPECT_TRUE(own.insert(p.uid).second && p.uid < gpt2.next_uid) << name;
+    }
+  }
   model::Spec spec = with_blocks(tiny_spec(false), model::insertion_points(tiny_spec()));
   model::add_classifier(spec, 3, 1);
   std::set<std::uint64_t> uids;
@@ -116,7 +175,10 @@ TEST(Inventory, NamesMoveButUidsDoNot) {
 }
 
 TEST(Inventory, ShardsTileEveryParameterRagged) {
-  const auto parameters = by_name(with_blocks(tiny_spec(false), {"norm"}));
+  auto parameters = by_name(with_blocks(tiny_spec(false), {"norm"}));
+  for (const auto& [name, p] : by_name(testing::tiny_gpt2_spec())) {
+    parameters["gpt2 " + name] = p;
+  }
   for (const auto& [name, p] : parameters) {
     for (dim_t shards = 1; shards <= 5; ++shards) {
       dim_t row = 0;
