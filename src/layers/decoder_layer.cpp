@@ -214,11 +214,9 @@ void DecoderLayer::norm_forward(View x, View normed, View h, int module, Saved& 
 
 // y = x W^T + bias, where there is one.
 void DecoderLayer::project(dim_t k, dim_t bias, dim_t i, View x, View y) {
-  kernels::product_forward(context_.stream,
-                           {.x = x, .w = part(k, i).weight, .y = y, .residual = {}});
-  if (has(bias)) {
-    kernels::add_bias(context_.stream, {.x = y, .bias = bias_of(bias, i), .y = y, .residual = {}});
-  }
+  kernels::product_forward(
+      context_.stream,
+      {.x = x, .w = part(k, i).weight, .y = y, .residual = {}, .bias = bias_of(bias, i)});
 }
 
 void DecoderLayer::turn(View x, kernels::Turn direction) {

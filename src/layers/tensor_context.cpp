@@ -94,9 +94,9 @@ void TensorContext::row_parallel(const std::vector<View>& x,
                                  View bias,
                                  View residual,
                                  View out) {
-  if (shape.logical_tensor == 1 &&
-      bias.data == nullptr) {  // one shard: the residual is added while the tile is hot
-    kernels::product_forward(stream, {.x = x[0], .w = w[0], .y = out, .residual = residual});
+  if (shape.logical_tensor == 1) {  // one shard: bias and residual are added while the tile is hot
+    kernels::product_forward(stream,
+                             {.x = x[0], .w = w[0], .y = out, .residual = residual, .bias = bias});
     return;
   }
   sum_over_shards(

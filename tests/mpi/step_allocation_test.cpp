@@ -21,6 +21,13 @@ TEST(Step, TakesNoMemoryOnceItRunsOnRanks) {
                                                            testing::world().rank(),
                                                            {.tensor = 2, .data = 4},
                                                            is_sharded);
+      const int gpt2 = testing::allocations_of_steady_step(testing::world().make_mesh_groups(mesh),
+                                                           mesh,
+                                                           testing::world().rank(),
+                                                           {.tensor = 2, .data = 4},
+                                                           is_sharded,
+                                                           true);
+      EXPECT_EQ(gpt2, 0) << "gpt2";
       EXPECT_EQ(made, 0) << mesh.tensor << " x " << mesh.pipeline << " x " << mesh.data << ", "
                          << (is_sharded ? "sharded" : "whole") << " optimizer";
     }

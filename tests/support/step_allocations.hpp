@@ -13,19 +13,21 @@
 
 namespace cambium::testing {
 
-// Runs three steps of a tied network with open and closed inserted blocks on the rank's place in
-// `mesh`, and returns what the third allocated. Collective over all ranks of the mesh.
+// Runs three steps of a tied Llama or GPT-2 with open and closed inserted blocks on the rank's
+// place in `mesh`, and returns what the third allocated. Collective over all ranks of the mesh.
 inline int allocations_of_steady_step(comm::MeshGroups groups,
                                       const comm::PhysicalMesh& mesh,
                                       int rank,
                                       const comm::LogicalMesh& logical,
-                                      bool is_sharded) {
+                                      bool is_sharded,
+                                      bool is_gpt2 = false) {
   const RigShape shape{.backend = device::Backend::cpu,
                        .dtype = device::DType::f32,
                        .tensor = logical.tensor,
                        .data = logical.data};
   const model::Spec spec =
-      with_blocks(tiny_spec(), {"embedding", "layers.0.attention_norm", "layers.1.mlp", "norm"});
+      with_blocks(is_gpt2 ? tiny_gpt2_spec() : tiny_spec(),
+                  {"embedding", "layers.0.attention_norm", "layers.1.mlp", "norm"});
   const params::Partition where{.logical = logical,
                                 .physical = mesh,
                                 .place = comm::coordinates_of(mesh, rank),

@@ -24,6 +24,10 @@ TEST(Step, TakesNoMemoryOnceItRuns) {
               testing::self_groups(), {}, 0, {.tensor = shards, .data = 3 * shards}, is_sharded),
           0)
           << shards << " tensor shards, " << (is_sharded ? "sharded" : "whole") << " optimizer";
+      EXPECT_EQ(testing::allocations_of_steady_step(
+                    testing::self_groups(), {}, 0, {.tensor = shards, .data = 2}, is_sharded, true),
+                0)
+          << "gpt2";
     }
   }
 }
