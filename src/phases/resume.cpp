@@ -73,7 +73,8 @@ void take_sizes(config::ModelConfig& model, const model::Spec& spec) {
   model.num_key_value_heads = l.kv_heads;
 }
 
-// A model that comes from a checkpoint has as many learned positions as it has.
+}  // namespace
+
 void check_positions(const config::Campaign& campaign, const model::Spec& spec) {
   for (std::size_t i = 0; spec.positions_uid != 0 && i < campaign.phases.size(); ++i) {
     const dim_t length = config::sequence_length(campaign.phases[i]);
@@ -88,8 +89,6 @@ void check_positions(const config::Campaign& campaign, const model::Spec& spec) 
     }
   }
 }
-
-}  // namespace
 
 std::string phase_text(const config::Campaign& campaign, std::size_t index) {
   config::Campaign one = campaign;

@@ -29,6 +29,10 @@ struct Start {
 // every rank.
 [[nodiscard]] Start plan_start(comm::World& world, const config::Campaign& campaign);
 
+// A model that comes from a checkpoint has as many learned positions as it has. Throws Error(usage)
+// for a phase with longer samples.
+void check_positions(const config::Campaign& campaign, const model::Spec& spec);
+
 // Run directory, lock, attempt, writers, log, watchdog. Cuts metrics.jsonl behind the checkpoint.
 // Collective over: world.
 void open_run(Session& session, Start& start, const CampaignInput& input);

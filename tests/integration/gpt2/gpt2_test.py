@@ -81,6 +81,9 @@ class Gpt2(support.Story):
             for kind in support.SLOTS:
                 for uid, array in old[kind].items():
                     self.assert_equal_bits(new[kind][uid].values, array.values, f"{kind} of {array.name} after step {step}")
+        self.check_all_new_learns()
+
+    def check_all_new_learns(self):
         last = support.read_model(self.checkpoint("grown"))["parameters"]
         born = support.read_model(self.checkpoint("grown", KEPT_STEPS))["parameters"]
         fresh = [a for a in last.values() if a.birth_step == KEPT_STEPS]
@@ -88,6 +91,21 @@ class Gpt2(support.Story):
         for array in fresh:
             moved = numpy.count_nonzero(array.values != born[array.uid].values)
             self.assertGreater(moved, 0, f"{array.name} has not moved in {KEPT_STEPS} steps")
+
+    def test_a_model_from_a_checkpoint_has_the_positions_it_learned(self):
+        self.run_to_end("run", 0, {"phases.pretrain.steps": 1, "phases.continue.steps": 1})
+        text = config_text(without_growth=True)
+        begin, end = text.index("  family: gpt2"), text.index("parallel:")
+        longer = self.folder / "longer.yaml"
+        longer.write_text(
+            text[:begin] + f"  from: {self.checkpoint('run')}\n" + text[end:].replace("sequence_length: 33", "sequence_length: 49")
+        )
+
+        for command in ("run", "validate"):
+            ended = self.command(command, longer, code=2)
+            self.assert_one_line(ended, r"phases.pretrain.sequence_length: 49, expected at most the 48 positions")
+        longer.write_text(longer.read_text().replace("sequence_length: 49", "sequence_length: 48"))
+        self.command("validate", longer)
 
 
 if __name__ == "__main__":
