@@ -8,6 +8,9 @@
 //         once.
 // Element-wise: no sums. exp by our own polynomial in f32, the same on `reference` and `cpu`; libm
 // in f64.
+// bf16:   activations and their gradients may be bf16: widened when read, computed in f32, rounded
+// to
+//         nearest even when written. No sums, so nothing stays f32.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -19,6 +19,10 @@
 // Threads: forward splits (batch, head, query tile), backward (batch, key-value head).
 // Cost:   FLOPs of the causal half are added to stream.counters().attention_flops:
 //         4*E*T*(T+1)/2 a head, backward 2.5 times that.
+// bf16:   activations and their gradients may be bf16: widened when read, computed in f32, rounded
+// to
+//         nearest even when written. q, k, v, out and their gradients are that then; lse is f32,
+//         and all that is inside.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -35,7 +39,7 @@ inline constexpr dim_t kQueryTile = 64;
 inline constexpr dim_t kKeyTile = 128;
 
 struct AttentionForward {
-  View q;    // (T*batch, heads*E)     f32 | f64
+  View q;    // (T*batch, heads*E)     f32 | f64 | bf16
   View k;    // (T*batch, kv_heads*E)
   View v;    // (T*batch, kv_heads*E)
   View out;  // (T*batch, heads*E)

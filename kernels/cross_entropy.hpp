@@ -42,13 +42,15 @@ struct CrossEntropyCombine {
 void cross_entropy_combine(Stream& stream, const CrossEntropyCombine& a);
 
 struct CrossEntropyGradient {
-  View logits;   // (R, V/tp); overwritten by the gradient
+  View logits;   // (R, V/tp)  f32 | f64; overwritten by the gradient where that has no view
   View targets;  // (1, R) i32
   View maximum;  // (1, R)
   View sum;      // (1, R)
   View weight;   // (1, R) or empty (all 1): factor of each row's loss
   dim_t first_row;
   double scale;  // 1 / valid tokens of the whole step
+  // (R, V/tp) or empty; may alias logits where it has their dtype, may be bf16 beside f32 logits
+  View gradient = {};
 };
 
 // dlogit = (exp(logit - maximum) * (1 / sum) - [column is the target]) * (scale * weight), scale

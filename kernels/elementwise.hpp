@@ -1,5 +1,8 @@
 // kernels/elementwise.hpp — sums of two, copies, and the gated residual.
-// Throws: Error(bug) when shapes or dtypes disagree.
+// f32, f64 (reference only) and bf16. `add`, `add_into` and `copy` take f32 and bf16 in any
+// mixture: they compute in f32 and round once, to nearest even. Elsewhere activations are of one
+// dtype; a gate and its gradient are f32 beside bf16. Throws: Error(bug) when shapes or dtypes
+// disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

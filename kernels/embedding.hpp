@@ -1,6 +1,8 @@
 // kernels/embedding.hpp — table lookup and its gradient, for one vocabulary shard; learned
 // positions. An id outside the shard, negative ones included, is another shard's business and left
-// alone; `data` checks ids. Throws: Error(bug) when shapes or dtypes disagree.
+// alone; `data` checks ids. Activations (out, x, dy) may be bf16, rounded to nearest even when
+// written; tables and their gradients are f32 then.
+// Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

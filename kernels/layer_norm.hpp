@@ -5,6 +5,9 @@
 // Order:  row sums use 16 lanes (lane j adds elements j, j+16, … ascending), then the lanes as a
 //         tree of neighbours (design.md §1.12); lanes of products are fma chains. The variance is a
 //         second pass over x - mean. f64 (reference only) the same lanes in double.
+// bf16:   activations and their gradients may be bf16: widened when read, computed in f32, rounded
+// to
+//         nearest even when written. gain, bias, mean, inv_std, dgain and dbias are f32 then.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -18,7 +21,7 @@ using device::Stream;
 using device::View;
 
 struct LayerNormForward {
-  View x;        // (R, D)  f32 | f64
+  View x;        // (R, D)  f32 | f64 | bf16
   View gain;     // (1, D)
   View bias;     // (1, D)
   View y;        // (R, D)  may alias x

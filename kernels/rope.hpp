@@ -1,6 +1,9 @@
 // kernels/rope.hpp — rotary position embedding, half-split layout (element e turns with e + E/2).
 // Source: Su et al. 2021 (RoFormer), in the layout of Hugging Face's Llama. Tables are stored,
 //         never recomputed from sizes.
+// bf16:   activations and their gradients may be bf16: widened when read, computed in f32, rounded
+// to
+//         nearest even when written. The tables are f32 then.
 // Throws: Error(bug) when shapes or dtypes disagree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,7 +19,7 @@ using device::View;
 enum class Turn { forward, backward };
 
 struct Rope {
-  View x;       // (T*batch, heads*E), in place; row t*batch + b
+  View x;       // (T*batch, heads*E)  f32 | f64 | bf16, in place; row t*batch + b
   View cosine;  // (T, E/2)  f32 | f64
   View sine;    // (T, E/2)
   dim_t batch;

@@ -24,12 +24,13 @@ HWY_INLINE Floats silu_slope(const Floats& z, const Floats& sigmoid) {
   return sigmoid * fma(z, one - sigmoid, one);
 }
 
-void swiglu_forward(Stream& stream, const SwigluForward& a) {
+template <typename T>
+void swiglu_forward_of(Stream& stream, const SwigluForward& a) {
   const Shape shape = shape_of(a.gate, a.up, a.y);
   split_elements(stream, shape, kCost * a.gate.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const float* gate = a.gate.as<float>() + row * a.gate.stride;
-    const float* up = a.up.as<float>() + row * a.up.stride;
-    float* y = a.y.as<float>() + row * a.y.stride;
+    const T* gate = a.gate.as<T>() + row * a.gate.stride;
+    const T* up = a.up.as<T>() + row * a.up.stride;
+    T* y = a.y.as<T>() + row * a.y.stride;
     each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
       const Floats z = part.load(gate + i);
       part.store((z * sigmoid_of(z)) * part.load(up + i), y + i);
@@ -37,14 +38,20 @@ void swiglu_forward(Stream& stream, const SwigluForward& a) {
   });
 }
 
-void swiglu_backward(Stream& stream, const SwigluBackward& a) {
+void swiglu_forward(Stream& stream, const SwigluForward& a) {
+  with_type(a.gate.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { swiglu_forward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
+void swiglu_backward_of(Stream& stream, const SwigluBackward& a) {
   const Shape shape = shape_of(a.gate, a.dy, a.up, a.dgate, a.dup);
   split_elements(stream, shape, kCost * a.gate.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const float* dy = a.dy.as<float>() + row * a.dy.stride;
-    const float* gate = a.gate.as<float>() + row * a.gate.stride;
-    const float* up = a.up.as<float>() + row * a.up.stride;
-    float* dgate = a.dgate.as<float>() + row * a.dgate.stride;
-    float* dup = a.dup.as<float>() + row * a.dup.stride;
+    const T* dy = a.dy.as<T>() + row * a.dy.stride;
+    const T* gate = a.gate.as<T>() + row * a.gate.stride;
+    const T* up = a.up.as<T>() + row * a.up.stride;
+    T* dgate = a.dgate.as<T>() + row * a.dgate.stride;
+    T* dup = a.dup.as<T>() + row * a.dup.stride;
     each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
       const Floats z = part.load(gate + i);
       const Floats slope = part.load(dy + i);
@@ -56,11 +63,17 @@ void swiglu_backward(Stream& stream, const SwigluBackward& a) {
   });
 }
 
-void silu_forward(Stream& stream, const SiluForward& a) {
+void swiglu_backward(Stream& stream, const SwigluBackward& a) {
+  with_type(a.gate.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { swiglu_backward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
+void silu_forward_of(Stream& stream, const SiluForward& a) {
   const Shape shape = shape_of(a.x, a.y);
   split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const float* x = a.x.as<float>() + row * a.x.stride;
-    float* y = a.y.as<float>() + row * a.y.stride;
+    const T* x = a.x.as<T>() + row * a.x.stride;
+    T* y = a.y.as<T>() + row * a.y.stride;
     each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
       const Floats z = part.load(x + i);
       part.store(z * sigmoid_of(z), y + i);
@@ -68,17 +81,28 @@ void silu_forward(Stream& stream, const SiluForward& a) {
   });
 }
 
-void silu_backward(Stream& stream, const SiluBackward& a) {
+void silu_forward(Stream& stream, const SiluForward& a) {
+  with_type(a.x.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { silu_forward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
+void silu_backward_of(Stream& stream, const SiluBackward& a) {
   const Shape shape = shape_of(a.x, a.dy, a.dx);
   split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const float* dy = a.dy.as<float>() + row * a.dy.stride;
-    const float* x = a.x.as<float>() + row * a.x.stride;
-    float* dx = a.dx.as<float>() + row * a.dx.stride;
+    const T* dy = a.dy.as<T>() + row * a.dy.stride;
+    const T* x = a.x.as<T>() + row * a.x.stride;
+    T* dx = a.dx.as<T>() + row * a.dx.stride;
     each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
       const Floats z = part.load(x + i);
       part.store(part.load(dy + i) * silu_slope(z, sigmoid_of(z)), dx + i);
     });
   });
+}
+
+void silu_backward(Stream& stream, const SiluBackward& a) {
+  with_type(a.x.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { silu_backward_of<decltype(type)>(stream, a); });
 }
 
 // The constants and the gate of kernels/reference/activation.cpp.
@@ -91,11 +115,12 @@ HWY_INLINE Floats gelu_gate_of(const Floats& z, const Floats& square) {
                             broadcast(static_cast<float>(kGeluLinear))));
 }
 
-void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a) {
+template <typename T>
+void gelu_tanh_forward_of(Stream& stream, const GeluTanhForward& a) {
   const Shape shape = shape_of(a.x, a.y);
   split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const float* x = a.x.as<float>() + row * a.x.stride;
-    float* y = a.y.as<float>() + row * a.y.stride;
+    const T* x = a.x.as<T>() + row * a.x.stride;
+    T* y = a.y.as<T>() + row * a.y.stride;
     each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
       const Floats z = part.load(x + i);
       part.store(z * gelu_gate_of(z, z * z), y + i);
@@ -103,12 +128,18 @@ void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a) {
   });
 }
 
-void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a) {
+void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a) {
+  with_type(a.x.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { gelu_tanh_forward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
+void gelu_tanh_backward_of(Stream& stream, const GeluTanhBackward& a) {
   const Shape shape = shape_of(a.x, a.dy, a.dx);
   split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const float* dy = a.dy.as<float>() + row * a.dy.stride;
-    const float* x = a.x.as<float>() + row * a.x.stride;
-    float* dx = a.dx.as<float>() + row * a.dx.stride;
+    const T* dy = a.dy.as<T>() + row * a.dy.stride;
+    const T* x = a.x.as<T>() + row * a.x.stride;
+    T* dx = a.dx.as<T>() + row * a.dx.stride;
     each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
       const Floats z = part.load(x + i);
       const Floats square = z * z;
@@ -120,6 +151,11 @@ void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a) {
       part.store(part.load(dy + i) * slope, dx + i);
     });
   });
+}
+
+void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a) {
+  with_type(a.x.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { gelu_tanh_backward_of<decltype(type)>(stream, a); });
 }
 
 }  // namespace cambium::kernels::cpu::HWY_NAMESPACE

@@ -61,6 +61,7 @@ dim_t cost_of(const A& a) {
 struct ForwardScratch {
   float* keys;     // panels of kKeyTile keys, (E, kKeyTile) each
   float* values;   // (T, Ep)
+  float* queries;  // (kQueryTile, Ep): bf16 queries, widened
   float* weights;  // (kQueryTile, kKeyTile)
   float* sums;     // (kQueryTile, Ep)
   float* maximum;  // (kQueryTile)
@@ -70,6 +71,7 @@ struct ForwardScratch {
   ForwardScratch(Pieces& pieces, dim_t tokens, dim_t width)
       : keys(pieces.cut(ceil_div(tokens, kKeyTile) * kKeyTile * width)),
         values(pieces.cut(tokens * padded_width(width))),
+        queries(pieces.cut(kQueryTile * padded_width(width))),
         weights(pieces.cut(kQueryTile * kKeyTile)),
         sums(pieces.cut(kQueryTile * padded_width(width))),
         maximum(pieces.cut(kQueryTile)),
@@ -131,6 +133,7 @@ HWY_INLINE void take_tile(const Window& window,
 }
 
 // out = sum / total and lse = maximum + log(total).
+template <typename T>
 HWY_INLINE void finish_queries(const AttentionForward& a,
                                const Pair& pair,
                                Range queries,
@@ -140,41 +143,63 @@ HWY_INLINE void finish_queries(const AttentionForward& a,
   each_vector(0, queries.size(), [&](dim_t i, auto part) CAMBIUM_LAMBDA {
     part.store(load(scratch.maximum + i) + log_of(load(scratch.total + i)), lse + i);
   });
-  const Rows<float> out(a.out, a.batch, pair.b, pair.head, a.head_width);
+  const Rows<T> out(a.out, a.batch, pair.b, pair.head, a.head_width);
   for (dim_t r = 0; r < queries.size(); ++r) {
     const Floats inverse = broadcast(1.0F / scratch.total[r]);
     const float* sum = scratch.sums + r * padded;
-    float* to = out[queries.begin + r];
+    T* to = out[queries.begin + r];
     each_vector(0, a.head_width, [&](dim_t e, auto part) CAMBIUM_LAMBDA {
       part.store(load(sum + e) * inverse, to + e);
     });
   }
 }
 
+// A query tile's rows as f32: where they stand, or widened.
+struct Queries {
+  const float* first;
+  dim_t step;
+};
+
+template <typename T>
+HWY_INLINE Queries queries_of(const AttentionForward& a,
+                              const Pair& pair,
+                              Range queries,
+                              const ForwardScratch& scratch) {
+  const Rows<const T> q(a.q, a.batch, pair.b, pair.head, a.head_width);
+  if constexpr (std::is_same_v<T, float>) {
+    return {q[queries.begin], q.step};
+  } else {
+    pack_rows(
+        Rows<const T>{q[queries.begin], q.step}, queries.size(), a.head_width, scratch.queries);
+    return {scratch.queries, padded_width(a.head_width)};
+  }
+}
+
+template <typename T>
 inline HWY_ATTR void forward_queries(const AttentionForward& a,
                                      const Pair& pair,
                                      Range queries,
                                      const ForwardScratch& scratch) {
   const dim_t width = a.head_width;
   const dim_t padded = padded_width(width);
-  const Rows<const float> q(a.q, a.batch, pair.b, pair.head, width);
+  const Queries q = queries_of<T>(a, pair, queries, scratch);
   const Floats scale = broadcast(static_cast<float>(a.scale));
   std::fill_n(scratch.maximum, kQueryTile, -std::numeric_limits<float>::infinity());
   std::fill_n(scratch.total, kQueryTile, 0.0F);
   std::fill_n(scratch.sums, queries.size() * padded, 0.0F);
   for (dim_t first = 0; first < queries.end; first += kKeyTile) {
     const Window window{queries, first};
-    tile_scores(
-        q[queries.begin], q.step, scratch.keys + first * width, width, window, scratch.weights);
+    tile_scores(q.first, q.step, scratch.keys + first * width, width, window, scratch.weights);
     take_tile(window, scale, padded, scratch);
     tile_over_keys(scratch.weights, scratch.values + first * padded, padded, window, scratch.sums);
   }
-  finish_queries(a, pair, queries, scratch);
+  finish_queries<T>(a, pair, queries, scratch);
 }
 
 // Items are (batch, head, query tile) in this order; a thread packs the keys and values that its
 // items read, so that fewer heads than threads need no other way.
-void attention_forward(Stream& stream, const AttentionForward& a) {
+template <typename T>
+void attention_forward_of(Stream& stream, const AttentionForward& a) {
   const dim_t tokens = a.q.rows / a.batch;
   const dim_t width = a.head_width;
   const dim_t tiles = ceil_div(tokens, kQueryTile);
@@ -187,16 +212,21 @@ void attention_forward(Stream& stream, const AttentionForward& a) {
       const Pair pair{head / a.heads, head % a.heads, head % a.heads / group};
       const dim_t source = pair.b * a.kv_heads + pair.kv;
       if (packed != source) {
-        const Rows<const float> k(a.k, a.batch, pair.b, pair.kv, width);
-        const Rows<const float> v(a.v, a.batch, pair.b, pair.kv, width);
+        const Rows<const T> k(a.k, a.batch, pair.b, pair.kv, width);
+        const Rows<const T> v(a.v, a.batch, pair.b, pair.kv, width);
         pack_columns(k, tokens, width, scratch.keys);
         pack_rows(v, tokens, width, scratch.values);
         packed = source;
       }
       const dim_t first = item % tiles * kQueryTile;
-      forward_queries(a, pair, {first, std::min(tokens, first + kQueryTile)}, scratch);
+      forward_queries<T>(a, pair, {first, std::min(tokens, first + kQueryTile)}, scratch);
     }
   });
+}
+
+void attention_forward(Stream& stream, const AttentionForward& a) {
+  with_type(a.q.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { attention_forward_of<decltype(type)>(stream, a); });
 }
 
 // ---- backward
@@ -228,18 +258,17 @@ struct BackwardScratch {
         slopes(pieces.cut(kQueryTile * kKeyTile)) {}
 };
 
+template <typename T>
 HWY_INLINE void pack_head(const AttentionBackward& a,
                           const Pair& pair,
                           const BackwardScratch& scratch) {
   const dim_t tokens = a.q.rows / a.batch;
   const dim_t width = a.head_width;
-  pack_rows(
-      Rows<const float>(a.q, a.batch, pair.b, pair.head, width), tokens, width, scratch.queries);
-  pack_rows(
-      Rows<const float>(a.dout, a.batch, pair.b, pair.head, width), tokens, width, scratch.dout);
-  const Rows<const float> out(a.out, a.batch, pair.b, pair.head, width);
+  pack_rows(Rows<const T>(a.q, a.batch, pair.b, pair.head, width), tokens, width, scratch.queries);
+  pack_rows(Rows<const T>(a.dout, a.batch, pair.b, pair.head, width), tokens, width, scratch.dout);
+  const Rows<const T> out(a.out, a.batch, pair.b, pair.head, width);
   for (dim_t t = 0; t < tokens; ++t) {
-    const float* row = out[t];
+    const T* row = out[t];
     const float* dout = scratch.dout + t * padded_width(width);
     Floats sums = zeros();
     each_vector(0, width, [&](dim_t e, auto part) CAMBIUM_LAMBDA {
@@ -267,6 +296,7 @@ HWY_INLINE void slope_tile(const Window& window,
   }
 }
 
+template <typename T>
 inline HWY_ATTR void backward_head(const AttentionBackward& a,
                                    const Pair& pair,
                                    const BackwardScratch& scratch) {
@@ -275,7 +305,7 @@ inline HWY_ATTR void backward_head(const AttentionBackward& a,
   const dim_t padded = padded_width(width);
   const Floats scale = broadcast(static_cast<float>(a.scale));
   const float* lse = a.lse.as<float>() + (pair.b * a.heads + pair.head) * a.lse.stride;
-  pack_head(a, pair, scratch);
+  pack_head<T>(a, pair, scratch);
   std::fill_n(scratch.dq, tokens * padded, 0.0F);
   for (dim_t key = 0; key < tokens; key += kKeyTile) {
     const float* key_panel = scratch.key_columns + key * width;
@@ -293,10 +323,11 @@ inline HWY_ATTR void backward_head(const AttentionBackward& a,
           scratch.slopes, scratch.keys + key * padded, padded, window, scratch.dq + first * padded);
     }
   }
-  unpack_rows(scratch.dq, tokens, width, Rows<float>(a.dq, a.batch, pair.b, pair.head, width));
+  unpack_rows(scratch.dq, tokens, width, Rows<T>(a.dq, a.batch, pair.b, pair.head, width));
 }
 
-void attention_backward(Stream& stream, const AttentionBackward& a) {
+template <typename T>
+void attention_backward_of(Stream& stream, const AttentionBackward& a) {
   const dim_t tokens = a.q.rows / a.batch;
   const dim_t width = a.head_width;
   const dim_t padded = padded_width(width);
@@ -306,20 +337,24 @@ void attention_backward(Stream& stream, const AttentionBackward& a) {
     for (dim_t source = pairs.begin; source < pairs.end; ++source) {
       const dim_t b = source / a.kv_heads;
       const dim_t kv = source % a.kv_heads;
-      const Rows<const float> k(a.k, a.batch, b, kv, width);
+      const Rows<const T> k(a.k, a.batch, b, kv, width);
       pack_columns(k, tokens, width, scratch.key_columns);
       pack_rows(k, tokens, width, scratch.keys);
-      pack_columns(
-          Rows<const float>(a.v, a.batch, b, kv, width), tokens, width, scratch.value_columns);
+      pack_columns(Rows<const T>(a.v, a.batch, b, kv, width), tokens, width, scratch.value_columns);
       std::fill_n(scratch.dk, tokens * padded, 0.0F);
       std::fill_n(scratch.dv, tokens * padded, 0.0F);
       for (dim_t head = kv * group; head < (kv + 1) * group; ++head) {
-        backward_head(a, {b, head, kv}, scratch);
+        backward_head<T>(a, {b, head, kv}, scratch);
       }
-      unpack_rows(scratch.dk, tokens, width, Rows<float>(a.dk, a.batch, b, kv, width));
-      unpack_rows(scratch.dv, tokens, width, Rows<float>(a.dv, a.batch, b, kv, width));
+      unpack_rows(scratch.dk, tokens, width, Rows<T>(a.dk, a.batch, b, kv, width));
+      unpack_rows(scratch.dv, tokens, width, Rows<T>(a.dv, a.batch, b, kv, width));
     }
   });
+}
+
+void attention_backward(Stream& stream, const AttentionBackward& a) {
+  with_type(a.q.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { attention_backward_of<decltype(type)>(stream, a); });
 }
 
 }  // namespace cambium::kernels::cpu::HWY_NAMESPACE

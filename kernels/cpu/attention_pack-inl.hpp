@@ -11,6 +11,7 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/attention.hpp"
 #include "kernels/cpu/math-inl.hpp"
@@ -30,43 +31,70 @@ struct Rows {
   T* first;
   dim_t step;
 
+  Rows(T* first_row, dim_t elements) : first(first_row), step(elements) {}
+
   Rows(const View& v, dim_t batch, dim_t b, dim_t head, dim_t width)
-      : first(v.as<float>() + b * v.stride + head * width), step(batch * v.stride) {}
+      : first(v.as<std::remove_const_t<T>>() + b * v.stride + head * width),
+        step(batch * v.stride) {}
 
   HWY_INLINE T* operator[](dim_t t) const {
     return first + t * step;
   }
 };
 
-HWY_INLINE void pack_rows(const Rows<const float>& from, dim_t tokens, dim_t width, float* to) {
+template <typename T>
+HWY_INLINE void pack_rows(const Rows<const T>& from, dim_t tokens, dim_t width, float* to) {
   const dim_t padded = padded_width(width);
   for (dim_t t = 0; t < tokens; ++t) {
-    const float* row = from[t];
+    const T* row = from[t];
     each_vector(0, width, [&](dim_t e, auto part) CAMBIUM_LAMBDA {
       store(part.load(row + e), to + t * padded + e);
     });
   }
 }
 
-HWY_INLINE void unpack_rows(const float* from, dim_t tokens, dim_t width, const Rows<float>& to) {
+template <typename T>
+HWY_INLINE void unpack_rows(const float* from, dim_t tokens, dim_t width, const Rows<T>& to) {
   const dim_t padded = padded_width(width);
   for (dim_t t = 0; t < tokens; ++t) {
-    float* row = to[t];
+    T* row = to[t];
     each_vector(0, width, [&](dim_t e, auto part) CAMBIUM_LAMBDA {
       part.store(load(from + t * padded + e), row + e);
     });
   }
 }
 
+using FourTag = hn::FixedTag<float, 4>;
+
+HWY_INLINE hn::Vec<FourTag> load_four(const float* from) {
+  return hn::LoadU(FourTag(), from);
+}
+
+HWY_INLINE hn::Vec<FourTag> load_four(const BFloat16* from) {
+  const hn::Rebind<std::uint16_t, FourTag> halves;
+  const hn::RebindToUnsigned<FourTag> words;
+  const auto four = hn::PromoteTo(words, hn::LoadU(halves, halves_of(from)));
+  return hn::BitCast(FourTag(), hn::ShiftLeft<16>(four));
+}
+
+HWY_INLINE float value_of(float value) {
+  return value;
+}
+
+HWY_INLINE float value_of(BFloat16 value) {
+  return device::to_float(value);
+}
+
 // Rows t … t+3, elements e … e+3, turned: element e of the four goes to to[0 … 3], e+1 one kKeyTile
 // further.
-HWY_INLINE void turn_four(const Rows<const float>& from, dim_t t, dim_t e, float* to) {
-  const hn::FixedTag<float, 4> tag;
+template <typename T>
+HWY_INLINE void turn_four(const Rows<const T>& from, dim_t t, dim_t e, float* to) {
+  const FourTag tag;
   const hn::FixedTag<double, 2> pairs;
-  const auto row0 = hn::LoadU(tag, from[t] + e);
-  const auto row1 = hn::LoadU(tag, from[t + 1] + e);
-  const auto row2 = hn::LoadU(tag, from[t + 2] + e);
-  const auto row3 = hn::LoadU(tag, from[t + 3] + e);
+  const auto row0 = load_four(from[t] + e);
+  const auto row1 = load_four(from[t + 1] + e);
+  const auto row2 = load_four(from[t + 2] + e);
+  const auto row3 = load_four(from[t + 3] + e);
   const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(tag, row0, row1));
   const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(tag, row2, row3));
   const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(tag, row0, row1));
@@ -79,7 +107,8 @@ HWY_INLINE void turn_four(const Rows<const float>& from, dim_t t, dim_t e, float
 
 // Panels of kKeyTile tokens, (E, kKeyTile) each: key t of panel p is column t - p*kKeyTile. Columns
 // behind the last token are zero up to a whole vector, and unwritten beyond.
-HWY_INLINE void pack_columns(const Rows<const float>& from, dim_t tokens, dim_t width, float* to) {
+template <typename T>
+HWY_INLINE void pack_columns(const Rows<const T>& from, dim_t tokens, dim_t width, float* to) {
   for (dim_t first = 0; first < tokens; first += kKeyTile) {
     const dim_t n = std::min(kKeyTile, tokens - first);
     float* panel = to + first * width;
@@ -91,13 +120,13 @@ HWY_INLINE void pack_columns(const Rows<const float>& from, dim_t tokens, dim_t 
       }
       for (; e < width; ++e) {
         for (dim_t i = 0; i < 4; ++i) {
-          panel[e * kKeyTile + k + i] = from[first + k + i][e];
+          panel[e * kKeyTile + k + i] = value_of(from[first + k + i][e]);
         }
       }
     }
     for (; k < ceil_div(n, kLanes) * kLanes; ++k) {
       for (dim_t e = 0; e < width; ++e) {
-        panel[e * kKeyTile + k] = k < n ? from[first + k][e] : 0.0F;
+        panel[e * kKeyTile + k] = k < n ? value_of(from[first + k][e]) : 0.0F;
       }
     }
   }

@@ -15,18 +15,19 @@ HWY_BEFORE_NAMESPACE();
 
 namespace cambium::kernels::cpu::HWY_NAMESPACE {
 
-void add_bias(Stream& stream, const AddBias& a) {
+template <typename X, typename R, typename Y>
+void add_bias_of(Stream& stream, const AddBias& a) {
   const float* bias = a.bias.as<float>();
   split_elements(stream, {a.x.rows, a.x.cols}, a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const float* x = a.x.as<float>() + row * a.x.stride;
-    float* y = a.y.as<float>() + row * a.y.stride;
+    const X* x = a.x.as<X>() + row * a.x.stride;
+    Y* y = a.y.as<Y>() + row * a.y.stride;
     if (a.residual.data == nullptr) {
       each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
         part.store(part.load(x + i) + part.load(bias + i), y + i);
       });
       return;
     }
-    const float* residual = a.residual.as<float>() + row * a.residual.stride;
+    const R* residual = a.residual.as<R>() + row * a.residual.stride;
     each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
       const Floats own = part.load(x + i) + part.load(bias + i);
       part.store(part.load(residual + i) + own, y + i);
@@ -34,9 +35,20 @@ void add_bias(Stream& stream, const AddBias& a) {
   });
 }
 
+void add_bias(Stream& stream, const AddBias& a) {
+  with_type(a.x.dtype, [&](auto x) CAMBIUM_LAMBDA {
+    with_type(a.residual.dtype, [&](auto r) CAMBIUM_LAMBDA {
+      with_type(a.y.dtype, [&](auto y) CAMBIUM_LAMBDA {
+        add_bias_of<decltype(x), decltype(r), decltype(y)>(stream, a);
+      });
+    });
+  });
+}
+
 // Threads split columns: a column's chain over rows is never cut. Four vectors a pass hide the
 // addition's latency and take whole cache lines of a row.
-void bias_backward(Stream& stream, const BiasBackward& a) {
+template <typename T>
+void bias_backward_of(Stream& stream, const BiasBackward& a) {
   float* dbias = a.dbias.as<float>();
   split_blocks(stream, a.dy.cols, kLanes, a.dy.size(), [&](int, Range columns) HWY_ATTR {
     dim_t i = columns.begin;
@@ -46,7 +58,7 @@ void bias_backward(Stream& stream, const BiasBackward& a) {
         sums[v] = load(dbias + i + v * kLanes);
       }
       for (dim_t row = 0; row < a.dy.rows; ++row) {
-        const float* dy = a.dy.as<float>() + row * a.dy.stride + i;
+        const T* dy = a.dy.as<T>() + row * a.dy.stride + i;
         for (dim_t v = 0; v < 4; ++v) {
           sums[v] = sums[v] + load(dy + v * kLanes);
         }
@@ -58,11 +70,16 @@ void bias_backward(Stream& stream, const BiasBackward& a) {
     each_vector(i, columns.end, [&](dim_t c, auto part) CAMBIUM_LAMBDA {
       Floats sum = part.load(dbias + c);
       for (dim_t row = 0; row < a.dy.rows; ++row) {
-        sum = sum + part.load(a.dy.as<float>() + row * a.dy.stride + c);
+        sum = sum + part.load(a.dy.as<T>() + row * a.dy.stride + c);
       }
       part.store(sum, dbias + c);
     });
   });
+}
+
+void bias_backward(Stream& stream, const BiasBackward& a) {
+  with_type(a.dy.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { bias_backward_of<decltype(type)>(stream, a); });
 }
 
 }  // namespace cambium::kernels::cpu::HWY_NAMESPACE

@@ -111,12 +111,15 @@ void cross_entropy_combine(Stream& stream, const CrossEntropyCombine& a) {
   }
 }
 
-void gradient_of_row(const CrossEntropyGradient& a, dim_t row) {
+// T: of the gradient.
+template <typename T>
+void gradient_of_row(const CrossEntropyGradient& a, const View& gradient, dim_t row) {
   const dim_t columns = a.logits.cols;
-  float* logits = a.logits.as<float>() + row * a.logits.stride;
+  const float* logits = a.logits.as<float>() + row * a.logits.stride;
+  T* to = gradient.as<T>() + row * gradient.stride;
   const std::int32_t target = a.targets.as<std::int32_t>()[row];
   if (target == kIgnore) {
-    std::fill(logits, logits + columns, 0.0F);
+    std::fill(to, to + columns, T{});
     return;
   }
   const Floats maximum = broadcast(a.maximum.as<float>()[row]);
@@ -127,24 +130,27 @@ void gradient_of_row(const CrossEntropyGradient& a, dim_t row) {
                                CAMBIUM_LAMBDA { return exp_of(logit - maximum) * inverse; };
   const dim_t column = target - a.first_row;
   const bool here = column >= 0 && column < columns;
-  alignas(64) float at_target[kLanes];
+  alignas(64) T at_target[kLanes];
   if (here) {
     store((probability(broadcast(logits[column])) - broadcast(1.0F)) * broadcast(factor),
           at_target);
   }
   each_vector(0, columns, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
-    part.store(probability(part.load(logits + i)) * broadcast(factor), logits + i);
+    part.store(probability(part.load(logits + i)) * broadcast(factor), to + i);
   });
   if (here) {
-    logits[column] = at_target[0];
+    to[column] = at_target[0];
   }
 }
 
 void cross_entropy_gradient(Stream& stream, const CrossEntropyGradient& a) {
-  split(stream, a.logits.rows, kCost * a.logits.size(), [&](int, Range rows) HWY_ATTR {
-    for (dim_t row = rows.begin; row < rows.end; ++row) {
-      gradient_of_row(a, row);
-    }
+  const View& gradient = a.gradient.data == nullptr ? a.logits : a.gradient;
+  with_type(gradient.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    split(stream, a.logits.rows, kCost * a.logits.size(), [&](int, Range rows) HWY_ATTR {
+      for (dim_t row = rows.begin; row < rows.end; ++row) {
+        gradient_of_row<decltype(type)>(a, gradient, row);
+      }
+    });
   });
 }
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/targets.hpp"
 //
-#include <cstring>
-
 #include "kernels/cpu/parallel.hpp"
 #include "kernels/dispatch/embedding.hpp"
 
@@ -17,22 +15,30 @@ HWY_BEFORE_NAMESPACE();
 
 namespace cambium::kernels::cpu::HWY_NAMESPACE {
 
-void embedding_forward(Stream& stream, const EmbeddingForward& a) {
+template <typename T>
+void embedding_forward_of(Stream& stream, const EmbeddingForward& a) {
   const Range shard{a.first_row, a.first_row + a.table.rows};
   const std::int32_t* ids = a.ids.as<std::int32_t>();
-  split(stream, a.out.rows, a.out.size(), [&](int, Range rows) {
+  split(stream, a.out.rows, a.out.size(), [&](int, Range rows) HWY_ATTR {
     for (dim_t row = rows.begin; row < rows.end; ++row) {
       if (shard.contains(ids[row])) {
         const float* from = a.table.as<float>() + (ids[row] - shard.begin) * a.table.stride;
-        std::memcpy(a.out.as<float>() + row * a.out.stride,
-                    from,
-                    static_cast<std::size_t>(a.out.cols) * sizeof(float));
+        T* to = a.out.as<T>() + row * a.out.stride;
+        each_vector(0, a.out.cols, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+          part.store(part.load(from + i), to + i);
+        });
       }
     }
   });
 }
 
-void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+void embedding_forward(Stream& stream, const EmbeddingForward& a) {
+  with_type(a.out.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { embedding_forward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
+void embedding_backward_of(Stream& stream, const EmbeddingBackward& a) {
   const Range shard{a.first_row, a.first_row + a.dtable.rows};
   const std::int32_t* ids = a.ids.as<std::int32_t>();
   split_blocks(stream, a.dy.cols, kLanes, a.dy.size(), [&](int, Range columns) HWY_ATTR {
@@ -40,7 +46,7 @@ void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
       if (!shard.contains(ids[row])) {
         continue;
       }
-      const float* from = a.dy.as<float>() + row * a.dy.stride;
+      const T* from = a.dy.as<T>() + row * a.dy.stride;
       float* to = a.dtable.as<float>() + (ids[row] - shard.begin) * a.dtable.stride;
       each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
         part.store(part.load(to + i) + part.load(from + i), to + i);
@@ -49,11 +55,17 @@ void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
   });
 }
 
-void positions_forward(Stream& stream, const PositionsForward& a) {
+void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+  with_type(a.dy.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { embedding_backward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
+void positions_forward_of(Stream& stream, const PositionsForward& a) {
   split(stream, a.x.rows, a.x.size(), [&](int, Range rows) HWY_ATTR {
     for (dim_t row = rows.begin; row < rows.end; ++row) {
       const float* from = a.table.as<float>() + (a.first_row + row) / a.batch * a.table.stride;
-      float* to = a.x.as<float>() + row * a.x.stride;
+      T* to = a.x.as<T>() + row * a.x.stride;
       each_vector(0, a.x.cols, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
         part.store(part.load(to + i) + part.load(from + i), to + i);
       });
@@ -61,16 +73,27 @@ void positions_forward(Stream& stream, const PositionsForward& a) {
   });
 }
 
-void positions_backward(Stream& stream, const PositionsBackward& a) {
+void positions_forward(Stream& stream, const PositionsForward& a) {
+  with_type(a.x.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { positions_forward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
+void positions_backward_of(Stream& stream, const PositionsBackward& a) {
   split_blocks(stream, a.dy.cols, kLanes, a.dy.size(), [&](int, Range columns) HWY_ATTR {
     for (dim_t row = 0; row < a.dy.rows; ++row) {
-      const float* from = a.dy.as<float>() + row * a.dy.stride;
+      const T* from = a.dy.as<T>() + row * a.dy.stride;
       float* to = a.dtable.as<float>() + (a.first_row + row) / a.batch * a.dtable.stride;
       each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
         part.store(part.load(to + i) + part.load(from + i), to + i);
       });
     }
   });
+}
+
+void positions_backward(Stream& stream, const PositionsBackward& a) {
+  with_type(a.dy.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { positions_backward_of<decltype(type)>(stream, a); });
 }
 
 }  // namespace cambium::kernels::cpu::HWY_NAMESPACE

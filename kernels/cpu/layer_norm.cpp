@@ -16,11 +16,12 @@ HWY_BEFORE_NAMESPACE();
 
 namespace cambium::kernels::cpu::HWY_NAMESPACE {
 
+template <typename T>
 void forward_row(const LayerNormForward& a, dim_t row) {
-  const float* x = a.x.as<float>() + row * a.x.stride;
+  const T* x = a.x.as<T>() + row * a.x.stride;
   const float* gain = a.gain.as<float>();
   const float* bias = a.bias.as<float>();
-  float* y = a.y.as<float>() + row * a.y.stride;
+  T* y = a.y.as<T>() + row * a.y.stride;
   const auto width = static_cast<float>(a.width);
   Floats sum = zeros();
   each_vector(0, a.width, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
@@ -44,21 +45,28 @@ void forward_row(const LayerNormForward& a, dim_t row) {
   });
 }
 
-void layer_norm_forward(Stream& stream, const LayerNormForward& a) {
+template <typename T>
+void layer_norm_forward_of(Stream& stream, const LayerNormForward& a) {
   split(stream, a.x.rows, 3 * a.x.size(), [&](int, Range rows) HWY_ATTR {
     for (dim_t row = rows.begin; row < rows.end; ++row) {
-      forward_row(a, row);
+      forward_row<T>(a, row);
     }
   });
 }
 
+void layer_norm_forward(Stream& stream, const LayerNormForward& a) {
+  with_type(a.x.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { layer_norm_forward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
 void backward_row(const LayerNormBackwardInput& a, dim_t row) {
-  const float* x = a.x.as<float>() + row * a.x.stride;
-  const float* dy = a.dy.as<float>() + row * a.dy.stride;
+  const T* x = a.x.as<T>() + row * a.x.stride;
+  const T* dy = a.dy.as<T>() + row * a.dy.stride;
   const float* gain = a.gain.as<float>();
-  const float* residual =
-      a.residual.data == nullptr ? nullptr : a.residual.as<float>() + row * a.residual.stride;
-  float* dx = a.dx.as<float>() + row * a.dx.stride;
+  const T* residual =
+      a.residual.data == nullptr ? nullptr : a.residual.as<T>() + row * a.residual.stride;
+  T* dx = a.dx.as<T>() + row * a.dx.stride;
   const auto width = static_cast<float>(a.width);
   const Floats mean = broadcast(a.mean.as<float>()[row]);
   const Floats factor = broadcast(a.inv_std.as<float>()[row]);
@@ -84,17 +92,25 @@ void backward_row(const LayerNormBackwardInput& a, dim_t row) {
   });
 }
 
-void layer_norm_backward_input(Stream& stream, const LayerNormBackwardInput& a) {
+template <typename T>
+void layer_norm_backward_input_of(Stream& stream, const LayerNormBackwardInput& a) {
   split(stream, a.x.rows, 4 * a.x.size(), [&](int, Range rows) HWY_ATTR {
     for (dim_t row = rows.begin; row < rows.end; ++row) {
-      backward_row(a, row);
+      backward_row<T>(a, row);
     }
+  });
+}
+
+void layer_norm_backward_input(Stream& stream, const LayerNormBackwardInput& a) {
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    layer_norm_backward_input_of<decltype(type)>(stream, a);
   });
 }
 
 // Threads split columns: a column's chains over rows are never cut. Four vectors a pass hide the
 // fma's latency and take whole cache lines of a row.
-void layer_norm_backward_weight(Stream& stream, const LayerNormBackwardWeight& a) {
+template <typename T>
+void layer_norm_backward_weight_of(Stream& stream, const LayerNormBackwardWeight& a) {
   float* dgain = a.dgain.as<float>();
   float* dbias = a.dbias.as<float>();
   const float* means = a.mean.as<float>();
@@ -109,8 +125,8 @@ void layer_norm_backward_weight(Stream& stream, const LayerNormBackwardWeight& a
         biases[v] = load(dbias + i + v * kLanes);
       }
       for (dim_t row = 0; row < a.x.rows; ++row) {
-        const float* x = a.x.as<float>() + row * a.x.stride + i;
-        const float* dy = a.dy.as<float>() + row * a.dy.stride + i;
+        const T* x = a.x.as<T>() + row * a.x.stride + i;
+        const T* dy = a.dy.as<T>() + row * a.dy.stride + i;
         const Floats mean = broadcast(means[row]);
         const Floats factor = broadcast(inv_std[row]);
         for (dim_t v = 0; v < 4; ++v) {
@@ -128,14 +144,20 @@ void layer_norm_backward_weight(Stream& stream, const LayerNormBackwardWeight& a
       Floats gain = part.load(dgain + c);
       Floats bias = part.load(dbias + c);
       for (dim_t row = 0; row < a.x.rows; ++row) {
-        const Floats x = part.load(a.x.as<float>() + row * a.x.stride + c);
-        const Floats slope = part.load(a.dy.as<float>() + row * a.dy.stride + c);
+        const Floats x = part.load(a.x.as<T>() + row * a.x.stride + c);
+        const Floats slope = part.load(a.dy.as<T>() + row * a.dy.stride + c);
         gain = fma(slope, (x - broadcast(means[row])) * broadcast(inv_std[row]), gain);
         bias = bias + slope;
       }
       part.store(gain, dgain + c);
       part.store(bias, dbias + c);
     });
+  });
+}
+
+void layer_norm_backward_weight(Stream& stream, const LayerNormBackwardWeight& a) {
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    layer_norm_backward_weight_of<decltype(type)>(stream, a);
   });
 }
 

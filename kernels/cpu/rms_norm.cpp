@@ -16,11 +16,12 @@ HWY_BEFORE_NAMESPACE();
 
 namespace cambium::kernels::cpu::HWY_NAMESPACE {
 
+template <typename T>
 void forward_row(const RmsNormForward& a, dim_t row) {
   const dim_t width = a.x.cols;
-  const float* x = a.x.as<float>() + row * a.x.stride;
+  const T* x = a.x.as<T>() + row * a.x.stride;
   const float* gain = a.gain.as<float>();
-  float* y = a.y.as<float>() + row * a.y.stride;
+  T* y = a.y.as<T>() + row * a.y.stride;
   Floats squares = zeros();
   each_vector(0, width, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
     const Floats v = part.load(x + i);
@@ -35,20 +36,27 @@ void forward_row(const RmsNormForward& a, dim_t row) {
   });
 }
 
-void rms_norm_forward(Stream& stream, const RmsNormForward& a) {
+template <typename T>
+void rms_norm_forward_of(Stream& stream, const RmsNormForward& a) {
   split(stream, a.x.rows, 2 * a.x.size(), [&](int, Range rows) HWY_ATTR {
     for (dim_t row = rows.begin; row < rows.end; ++row) {
-      forward_row(a, row);
+      forward_row<T>(a, row);
     }
   });
 }
 
+void rms_norm_forward(Stream& stream, const RmsNormForward& a) {
+  with_type(a.x.dtype,
+            [&](auto type) CAMBIUM_LAMBDA { rms_norm_forward_of<decltype(type)>(stream, a); });
+}
+
+template <typename T>
 void backward_row(const RmsNormBackwardInput& a, dim_t row) {
   const dim_t width = a.x.cols;
-  const float* x = a.x.as<float>() + row * a.x.stride;
-  const float* dy = a.dy.as<float>() + row * a.dy.stride;
+  const T* x = a.x.as<T>() + row * a.x.stride;
+  const T* dy = a.dy.as<T>() + row * a.dy.stride;
   const float* gain = a.gain.as<float>();
-  float* dx = a.dx.as<float>() + row * a.dx.stride;
+  T* dx = a.dx.as<T>() + row * a.dx.stride;
   Floats dots = zeros();
   each_vector(0, width, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
     const Floats slope = part.load(dy + i) * part.load(gain + i);
@@ -67,23 +75,31 @@ void backward_row(const RmsNormBackwardInput& a, dim_t row) {
         0, width, [&](dim_t i, auto part) CAMBIUM_LAMBDA { part.store(own(i, part), dx + i); });
     return;
   }
-  const float* residual = a.residual.as<float>() + row * a.residual.stride;
+  const T* residual = a.residual.as<T>() + row * a.residual.stride;
   each_vector(0, width, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
     part.store(part.load(residual + i) + own(i, part), dx + i);
   });
 }
 
-void rms_norm_backward_input(Stream& stream, const RmsNormBackwardInput& a) {
+template <typename T>
+void rms_norm_backward_input_of(Stream& stream, const RmsNormBackwardInput& a) {
   split(stream, a.x.rows, 3 * a.x.size(), [&](int, Range rows) HWY_ATTR {
     for (dim_t row = rows.begin; row < rows.end; ++row) {
-      backward_row(a, row);
+      backward_row<T>(a, row);
     }
+  });
+}
+
+void rms_norm_backward_input(Stream& stream, const RmsNormBackwardInput& a) {
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    rms_norm_backward_input_of<decltype(type)>(stream, a);
   });
 }
 
 // Threads split columns: a column's chain over rows is never cut. Four vectors a pass hide the
 // fma's latency and take whole cache lines of a row.
-void rms_norm_backward_weight(Stream& stream, const RmsNormBackwardWeight& a) {
+template <typename T>
+void rms_norm_backward_weight_of(Stream& stream, const RmsNormBackwardWeight& a) {
   float* dgain = a.dgain.as<float>();
   const float* inv_rms = a.inv_rms.as<float>();
   split_blocks(stream, a.x.cols, kLanes, 2 * a.x.size(), [&](int, Range columns) HWY_ATTR {
@@ -94,8 +110,8 @@ void rms_norm_backward_weight(Stream& stream, const RmsNormBackwardWeight& a) {
         sums[v] = load(dgain + i + v * kLanes);
       }
       for (dim_t row = 0; row < a.x.rows; ++row) {
-        const float* x = a.x.as<float>() + row * a.x.stride + i;
-        const float* dy = a.dy.as<float>() + row * a.dy.stride + i;
+        const T* x = a.x.as<T>() + row * a.x.stride + i;
+        const T* dy = a.dy.as<T>() + row * a.dy.stride + i;
         const Floats factor = broadcast(inv_rms[row]);
         for (dim_t v = 0; v < 4; ++v) {
           sums[v] = fma(load(dy + v * kLanes), load(x + v * kLanes) * factor, sums[v]);
@@ -108,12 +124,18 @@ void rms_norm_backward_weight(Stream& stream, const RmsNormBackwardWeight& a) {
     each_vector(i, columns.end, [&](dim_t c, auto part) CAMBIUM_LAMBDA {
       Floats sum = part.load(dgain + c);
       for (dim_t row = 0; row < a.x.rows; ++row) {
-        const Floats x = part.load(a.x.as<float>() + row * a.x.stride + c);
-        const Floats dy = part.load(a.dy.as<float>() + row * a.dy.stride + c);
+        const Floats x = part.load(a.x.as<T>() + row * a.x.stride + c);
+        const Floats dy = part.load(a.dy.as<T>() + row * a.dy.stride + c);
         sum = fma(dy, x * broadcast(inv_rms[row]), sum);
       }
       part.store(sum, dgain + c);
     });
+  });
+}
+
+void rms_norm_backward_weight(Stream& stream, const RmsNormBackwardWeight& a) {
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    rms_norm_backward_weight_of<decltype(type)>(stream, a);
   });
 }
 

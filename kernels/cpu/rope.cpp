@@ -15,13 +15,14 @@ HWY_BEFORE_NAMESPACE();
 
 namespace cambium::kernels::cpu::HWY_NAMESPACE {
 
+template <typename T>
 void turn_row(const Rope& a, Turn turn, dim_t row) {
   const dim_t half = a.head_width / 2;
   const float* cosine = a.cosine.as<float>() + row / a.batch * a.cosine.stride;
   const float* sine = a.sine.as<float>() + row / a.batch * a.sine.stride;
   for (dim_t first = 0; first < a.x.cols; first += a.head_width) {
-    float* low = a.x.as<float>() + row * a.x.stride + first;
-    float* high = low + half;
+    T* low = a.x.as<T>() + row * a.x.stride + first;
+    T* high = low + half;
     each_vector(0, half, [&](dim_t e, auto part) CAMBIUM_LAMBDA {
       const Floats c = part.load(cosine + e);
       const Floats s = turn == Turn::forward ? part.load(sine + e) : negated(part.load(sine + e));
@@ -33,12 +34,17 @@ void turn_row(const Rope& a, Turn turn, dim_t row) {
   }
 }
 
-void rope(Stream& stream, const Rope& a, Turn turn) {
+template <typename T>
+void rope_of(Stream& stream, const Rope& a, Turn turn) {
   split(stream, a.x.rows, 2 * a.x.size(), [&](int, Range rows) HWY_ATTR {
     for (dim_t row = rows.begin; row < rows.end; ++row) {
-      turn_row(a, turn, row);
+      turn_row<T>(a, turn, row);
     }
   });
+}
+
+void rope(Stream& stream, const Rope& a, Turn turn) {
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA { rope_of<decltype(type)>(stream, a, turn); });
 }
 
 }  // namespace cambium::kernels::cpu::HWY_NAMESPACE

@@ -9,6 +9,7 @@
 #define CAMBIUM_KERNELS_CPU_ROWS_INL
 #endif
 
+#include "device/view.hpp"
 #include "kernels/cpu/lanes-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,13 +43,16 @@ HWY_INLINE float first_lane(const Floats& a) {
   return hn::GetLane(a.r[0]);
 }
 
-// A full vector, or the last n lanes of a row: what a loop's body is called with.
+// A full vector, or the last n lanes of a row: what a loop's body is called with. T is float or
+// BFloat16.
 struct Whole {
-  HWY_INLINE Floats load(const float* from) const {
+  template <typename T>
+  HWY_INLINE Floats load(const T* from) const {
     return cpu::HWY_NAMESPACE::load(from);
   }
 
-  HWY_INLINE void store(const Floats& x, float* to) const {
+  template <typename T>
+  HWY_INLINE void store(const Floats& x, T* to) const {
     cpu::HWY_NAMESPACE::store(x, to);
   }
 
@@ -61,11 +65,13 @@ struct Whole {
 struct Part {
   dim_t n;
 
-  HWY_INLINE Floats load(const float* from) const {
+  template <typename T>
+  HWY_INLINE Floats load(const T* from) const {
     return load_part(from, n);
   }
 
-  HWY_INLINE void store(const Floats& x, float* to) const {
+  template <typename T>
+  HWY_INLINE void store(const Floats& x, T* to) const {
     store_part(x, to, n);
   }
 
@@ -73,6 +79,16 @@ struct Part {
     return select(first_lanes(n), x, old);
   }
 };
+
+// Calls work(T{}) with the T of `dtype`: float or BFloat16.
+template <typename Work>
+HWY_INLINE void with_type(device::DType dtype, const Work& work) {
+  if (dtype == device::DType::bf16) {
+    work(BFloat16{});
+  } else {
+    work(float{});
+  }
+}
 
 // body(i, Whole or Part) for i = begin, begin + 16, … below end. The remainder runs the same code
 // under a mask.

@@ -29,7 +29,7 @@ void check_inputs(const A& a) {
   check_shape("attention: k", a.k, rows, a.kv_heads * a.head_width, dtype);
   check_shape("attention: v", a.v, rows, a.kv_heads * a.head_width, dtype);
   check_shape("attention: out", a.out, rows, a.heads * a.head_width, dtype);
-  check_shape("attention: lse", a.lse, a.batch * a.heads, tokens, dtype);
+  check_shape("attention: lse", a.lse, a.batch * a.heads, tokens, master_of(dtype));
 }
 
 }  // namespace

@@ -37,13 +37,27 @@ inline void check_shape(
   }
 }
 
+// What gains, biases, gates, tables, statistics and weight gradients are beside activations of
+// `dtype`: never narrower than f32.
+constexpr DType master_of(DType dtype) {
+  return dtype == DType::bf16 ? DType::f32 : dtype;
+}
+
+// Throws Error(bug) unless `v` is (rows, cols) and either as `partner` or, where that is f32 or
+// bf16, the other of the two.
+inline void check_mixed(
+    const char* what, const device::View& v, dim_t rows, dim_t cols, DType partner) {
+  const bool fits = master_of(v.dtype) == master_of(partner);
+  check_shape(what, v, rows, cols, fits ? v.dtype : partner);
+}
+
 inline void check_that(bool condition, const char* what) {
   if (!condition) {
     throw Error(Code::bug, what);
   }
 }
 
-// Calls `reference` or `cpu`. f64 is for `reference` only.
+// Calls `reference` or `cpu`. f32 and bf16 are for both, f64 is for `reference` only.
 // Throws: Error(bug) for a dtype that the backend lacks; Error(usage) for a backend that the build
 // or the machine lacks.
 template <typename Reference, typename Cpu>
@@ -51,11 +65,11 @@ void call_backend(
     const char* family, device::Stream& stream, DType dtype, Reference reference, Cpu cpu) {
   switch (stream.backend()) {
     case device::Backend::reference:
-      check_that(dtype == DType::f32 || dtype == DType::f64,
-                 "kernels on reference: neither f32 nor f64");
+      check_that(dtype != DType::i32, "kernels on reference: neither f32, f64 nor bf16");
       return reference();
     case device::Backend::cpu:
-      check_that(dtype == DType::f32, "kernels on cpu: only f32; f64 runs on reference");
+      check_that(dtype == DType::f32 || dtype == DType::bf16,
+                 "kernels on cpu: only f32 and bf16; f64 runs on reference");
       static_cast<void>(cpu::active_isa());  // throws where the machine has no AVX2
       return cpu();
     case device::Backend::cuda:

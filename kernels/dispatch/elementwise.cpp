@@ -8,7 +8,7 @@
 namespace cambium::kernels {
 
 void add_into(Stream& stream, View to, View from) {
-  check_shape("add_into: from", from, to.rows, to.cols, to.dtype);
+  check_mixed("add_into: from", from, to.rows, to.cols, to.dtype);
   const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(to, to, from));
   call_backend(
       "elementwise",
@@ -19,8 +19,8 @@ void add_into(Stream& stream, View to, View from) {
 }
 
 void add(Stream& stream, View a, View b, View y) {
-  check_shape("add: b", b, a.rows, a.cols, a.dtype);
-  check_shape("add: y", y, a.rows, a.cols, a.dtype);
+  check_mixed("add: b", b, a.rows, a.cols, a.dtype);
+  check_mixed("add: y", y, a.rows, a.cols, a.dtype);
   const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a, b, y));
   call_backend(
       "elementwise",
@@ -30,9 +30,9 @@ void add(Stream& stream, View a, View b, View y) {
       [&] { cpu::add(stream, a, b, y); });
 }
 
-// Bytes have no dtype: copies and zeros take any, on every backend.
+// Bytes have no dtype: copies within one and zeros take any, on every backend.
 void copy(Stream& stream, View from, View to) {
-  check_shape("copy: to", to, from.rows, from.cols, from.dtype);
+  check_mixed("copy: to", to, from.rows, from.cols, from.dtype);
   const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(from, to));
   call_backend(
       "elementwise",
@@ -65,7 +65,7 @@ void scale(Stream& stream, View to, double factor) {
 void gated_residual_forward(Stream& stream, const GatedResidualForward& a) {
   const DType dtype = a.x.dtype;
   check_shape("gated_residual_forward: r", a.r, a.x.rows, a.x.cols, dtype);
-  check_shape("gated_residual_forward: gate", a.gate, 1, a.x.cols, dtype);
+  check_shape("gated_residual_forward: gate", a.gate, 1, a.x.cols, master_of(dtype));
   check_shape("gated_residual_forward: y", a.y, a.x.rows, a.x.cols, dtype);
   const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.x, a.r, a.y));
   call_backend(
@@ -78,7 +78,7 @@ void gated_residual_forward(Stream& stream, const GatedResidualForward& a) {
 
 void gated_residual_backward_input(Stream& stream, const GatedResidualBackward& a) {
   const DType dtype = a.dy.dtype;
-  check_shape("gated_residual_backward_input: gate", a.gate, 1, a.dy.cols, dtype);
+  check_shape("gated_residual_backward_input: gate", a.gate, 1, a.dy.cols, master_of(dtype));
   check_shape("gated_residual_backward_input: dr", a.dr, a.dy.rows, a.dy.cols, dtype);
   const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.dy, a.dr));
   call_backend(
@@ -92,7 +92,7 @@ void gated_residual_backward_input(Stream& stream, const GatedResidualBackward& 
 void gated_residual_backward_weight(Stream& stream, const GatedResidualBackwardWeight& a) {
   const DType dtype = a.dy.dtype;
   check_shape("gated_residual_backward_weight: r", a.r, a.dy.rows, a.dy.cols, dtype);
-  check_shape("gated_residual_backward_weight: dgate", a.dgate, 1, a.dy.cols, dtype);
+  check_shape("gated_residual_backward_weight: dgate", a.dgate, 1, a.dy.cols, master_of(dtype));
   const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.dy, a.r));
   call_backend(
       "elementwise",

@@ -16,7 +16,8 @@ void check_positions(const char* what, dim_t first_row, dim_t rows, dim_t batch,
 
 void embedding_forward(Stream& stream, const EmbeddingForward& a) {
   check_shape("embedding_forward: ids", a.ids, 1, a.out.rows, DType::i32);
-  check_shape("embedding_forward: table", a.table, a.table.rows, a.out.cols, a.out.dtype);
+  check_shape(
+      "embedding_forward: table", a.table, a.table.rows, a.out.cols, master_of(a.out.dtype));
   const WorkScope scope(stream.profile(), Work::embedding, 0, bytes_in(a.out, a.out));
   call_backend(
       "embedding",
@@ -28,7 +29,8 @@ void embedding_forward(Stream& stream, const EmbeddingForward& a) {
 
 void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
   check_shape("embedding_backward: ids", a.ids, 1, a.dy.rows, DType::i32);
-  check_shape("embedding_backward: dtable", a.dtable, a.dtable.rows, a.dy.cols, a.dy.dtype);
+  check_shape(
+      "embedding_backward: dtable", a.dtable, a.dtable.rows, a.dy.cols, master_of(a.dy.dtype));
   const WorkScope scope(stream.profile(), Work::embedding, 0, bytes_in(a.dy, a.dy, a.dy));
   call_backend(
       "embedding",
@@ -39,7 +41,7 @@ void embedding_backward(Stream& stream, const EmbeddingBackward& a) {
 }
 
 void positions_forward(Stream& stream, const PositionsForward& a) {
-  check_shape("positions_forward: table", a.table, a.table.rows, a.x.cols, a.x.dtype);
+  check_shape("positions_forward: table", a.table, a.table.rows, a.x.cols, master_of(a.x.dtype));
   check_positions("positions_forward: rows behind the table's last position",
                   a.first_row,
                   a.x.rows,
@@ -55,7 +57,8 @@ void positions_forward(Stream& stream, const PositionsForward& a) {
 }
 
 void positions_backward(Stream& stream, const PositionsBackward& a) {
-  check_shape("positions_backward: dtable", a.dtable, a.dtable.rows, a.dy.cols, a.dy.dtype);
+  check_shape(
+      "positions_backward: dtable", a.dtable, a.dtable.rows, a.dy.cols, master_of(a.dy.dtype));
   check_positions("positions_backward: rows behind the table's last position",
                   a.first_row,
                   a.dy.rows,

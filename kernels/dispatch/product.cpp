@@ -19,11 +19,6 @@ void check_dtype(const Stream& stream, DType dtype) {
                             name_of(stream.backend())));
 }
 
-// What plain weights, biases and weight gradients are in products of `dtype`.
-DType master_of(DType dtype) {
-  return dtype == DType::bf16 ? DType::f32 : dtype;
-}
-
 // An output or residual of a product of `dtype`, which in bf16 may be f32 as well.
 void check_stream(const char* what, const View& v, dim_t rows, dim_t cols, DType dtype) {
   const bool is_wide = dtype == DType::bf16 && v.dtype == DType::f32;

@@ -12,8 +12,8 @@ void rope(Stream& stream, const Rope& a, Turn turn) {
   check_that(a.head_width > 0 && a.head_width % 2 == 0 && a.x.cols % a.head_width == 0,
              "rope: head_width is odd or does not divide the columns");
   check_shape("rope: x", a.x, a.x.rows, a.x.cols, dtype);
-  check_shape("rope: cosine", a.cosine, a.x.rows / a.batch, a.head_width / 2, dtype);
-  check_shape("rope: sine", a.sine, a.x.rows / a.batch, a.head_width / 2, dtype);
+  check_shape("rope: cosine", a.cosine, a.x.rows / a.batch, a.head_width / 2, master_of(dtype));
+  check_shape("rope: sine", a.sine, a.x.rows / a.batch, a.head_width / 2, master_of(dtype));
   const WorkScope scope(stream.profile(), Work::rows, 0, bytes_in(a.x, a.x));
   call_backend(
       "rope",

@@ -1,4 +1,4 @@
-// kernels/reference/activation.cpp — the oracle of every other backend: scalar, f32 and f64.
+// kernels/reference/activation.cpp — the oracle of every other backend: scalar.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/activation.hpp"
 
@@ -27,11 +27,11 @@ template <typename T>
 struct SwigluForwardRows {
   CAMBIUM_INLINE static void run(const SwigluForward& a) {
     for (dim_t r = 0; r < a.gate.rows; ++r) {
-      const T* gate = a.gate.as<T>() + r * a.gate.stride;
-      const T* up = a.up.as<T>() + r * a.up.stride;
-      T* y = a.y.as<T>() + r * a.y.stride;
+      const In<T> gate(a.gate, r);
+      const In<T> up(a.up, r);
+      const Out<T> y(a.y, r);
       for (dim_t f = 0; f < a.gate.cols; ++f) {
-        y[f] = (gate[f] * sigmoid_of(gate[f])) * up[f];
+        y.put(f, (gate[f] * sigmoid_of(gate[f])) * up[f]);
       }
     }
   }
@@ -40,19 +40,20 @@ struct SwigluForwardRows {
 template <typename T>
 struct SwigluBackwardRows {
   CAMBIUM_INLINE static void run(const SwigluBackward& a) {
+    using W = Wide<T>;
     for (dim_t r = 0; r < a.gate.rows; ++r) {
-      const T* dy = a.dy.as<T>() + r * a.dy.stride;
-      const T* gate = a.gate.as<T>() + r * a.gate.stride;
-      const T* up = a.up.as<T>() + r * a.up.stride;
-      T* dgate = a.dgate.as<T>() + r * a.dgate.stride;
-      T* dup = a.dup.as<T>() + r * a.dup.stride;
+      const In<T> dy(a.dy, r);
+      const In<T> gate(a.gate, r);
+      const In<T> up(a.up, r);
+      const Out<T> dgate(a.dgate, r);
+      const Out<T> dup(a.dup, r);
       for (dim_t f = 0; f < a.gate.cols; ++f) {
-        const T z = gate[f];
-        const T sigmoid = sigmoid_of(z);
-        const T for_gate = (dy[f] * up[f]) * silu_slope(z, sigmoid);
-        const T for_up = dy[f] * (z * sigmoid);
-        dgate[f] = for_gate;
-        dup[f] = for_up;
+        const W z = gate[f];
+        const W sigmoid = sigmoid_of(z);
+        const W for_gate = (dy[f] * up[f]) * silu_slope(z, sigmoid);
+        const W for_up = dy[f] * (z * sigmoid);
+        dgate.put(f, for_gate);
+        dup.put(f, for_up);
       }
     }
   }
@@ -62,10 +63,10 @@ template <typename T>
 struct SiluForwardRows {
   CAMBIUM_INLINE static void run(const SiluForward& a) {
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      T* y = a.y.as<T>() + r * a.y.stride;
+      const In<T> x(a.x, r);
+      const Out<T> y(a.y, r);
       for (dim_t f = 0; f < a.x.cols; ++f) {
-        y[f] = x[f] * sigmoid_of(x[f]);
+        y.put(f, x[f] * sigmoid_of(x[f]));
       }
     }
   }
@@ -75,11 +76,11 @@ template <typename T>
 struct SiluBackwardRows {
   CAMBIUM_INLINE static void run(const SiluBackward& a) {
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* dy = a.dy.as<T>() + r * a.dy.stride;
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      T* dx = a.dx.as<T>() + r * a.dx.stride;
+      const In<T> dy(a.dy, r);
+      const In<T> x(a.x, r);
+      const Out<T> dx(a.dx, r);
       for (dim_t f = 0; f < a.x.cols; ++f) {
-        dx[f] = dy[f] * silu_slope(x[f], sigmoid_of(x[f]));
+        dx.put(f, dy[f] * silu_slope(x[f], sigmoid_of(x[f])));
       }
     }
   }
@@ -89,10 +90,10 @@ template <typename T>
 struct GeluTanhForwardRows {
   CAMBIUM_INLINE static void run(const GeluTanhForward& a) {
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      T* y = a.y.as<T>() + r * a.y.stride;
+      const In<T> x(a.x, r);
+      const Out<T> y(a.y, r);
       for (dim_t f = 0; f < a.x.cols; ++f) {
-        y[f] = x[f] * gelu_gate_of(x[f]);
+        y.put(f, x[f] * gelu_gate_of(x[f]));
       }
     }
   }
@@ -101,15 +102,16 @@ struct GeluTanhForwardRows {
 template <typename T>
 struct GeluTanhBackwardRows {
   CAMBIUM_INLINE static void run(const GeluTanhBackward& a) {
+    using W = Wide<T>;
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* dy = a.dy.as<T>() + r * a.dy.stride;
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      T* dx = a.dx.as<T>() + r * a.dx.stride;
+      const In<T> dy(a.dy, r);
+      const In<T> x(a.x, r);
+      const Out<T> dx(a.dx, r);
       for (dim_t f = 0; f < a.x.cols; ++f) {
-        const T z = x[f];
-        const T gate = gelu_gate_of(z);
-        const T bend = fma_of(static_cast<T>(3 * kGeluCubic), z * z, static_cast<T>(kGeluLinear));
-        dx[f] = dy[f] * fma_of((z * gate) * (T{1} - gate), bend, gate);
+        const W z = x[f];
+        const W gate = gelu_gate_of(z);
+        const W bend = fma_of(static_cast<W>(3 * kGeluCubic), z * z, static_cast<W>(kGeluLinear));
+        dx.put(f, dy[f] * fma_of((z * gate) * (W{1} - gate), bend, gate));
       }
     }
   }

@@ -1,4 +1,4 @@
-// kernels/reference/adamw.cpp — the oracle of every other backend: scalar, f32 and f64.
+// kernels/reference/adamw.cpp — the oracle of every other backend: scalar.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/adamw.hpp"
 
@@ -50,11 +50,11 @@ struct Squares {
 }  // namespace
 
 void adamw_update(Stream&, const AdamWUpdate& a) {
-  run_for<Update>(a.value.dtype, a);
+  run_wide<Update>(a.value.dtype, a);
 }
 
 void grain_squares(Stream&, const GrainSquares& a) {
-  run_for<Squares>(a.gradient.dtype, a);
+  run_wide<Squares>(a.gradient.dtype, a);
 }
 
 }  // namespace cambium::kernels::reference

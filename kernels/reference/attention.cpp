@@ -1,6 +1,6 @@
 // kernels/reference/attention.cpp — the oracle of every other backend: one query after the other,
-// f32 and f64. Only the orders of kernels/attention.hpp are kept, not the tiles' loops: key tiles
-// matter to the forward softmax alone.
+// f32, f64 and bf16. Only the orders of kernels/attention.hpp are kept, not the tiles' loops: key
+// tiles matter to the forward softmax alone.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/attention.hpp"
 
@@ -13,24 +13,50 @@
 namespace cambium::kernels::reference {
 namespace {
 
-// One head's columns of (T*batch, heads*E): row t of it starts at operator[](t).
-template <typename T>
-struct Head {
-  T* first;
-  dim_t step;
-
+// One head of (T*batch, heads*E) as (T, E) of its own, widened: row t starts at operator[](t).
+// Outputs begin as zeros and are rounded once, when they are stored.
+template <typename W>
+class Head {
+ public:
   Head(const View& v, dim_t batch, dim_t b, dim_t head, dim_t width)
-      : first(v.as<T>() + b * v.stride + head * width), step(batch * v.stride) {}
-
-  CAMBIUM_INLINE T* operator[](dim_t t) const {
-    return first + t * step;
+      : v_(v), batch_(batch), b_(b), first_(head * width), width_(width) {
+    values_.resize(static_cast<std::size_t>(v.rows / batch * width));
   }
+
+  Head& load() {
+    for (dim_t t = 0; t < v_.rows / batch_; ++t) {
+      for (dim_t e = 0; e < width_; ++e) {
+        (*this)[t][e] = value_at<W>(v_, t * batch_ + b_, first_ + e);
+      }
+    }
+    return *this;
+  }
+
+  void store() {
+    for (dim_t t = 0; t < v_.rows / batch_; ++t) {
+      for (dim_t e = 0; e < width_; ++e) {
+        put_at<W>(v_, t * batch_ + b_, first_ + e, (*this)[t][e]);
+      }
+    }
+  }
+
+  CAMBIUM_INLINE W* operator[](dim_t t) {
+    return values_.data() + t * width_;
+  }
+
+ private:
+  View v_;
+  dim_t batch_;
+  dim_t b_;
+  dim_t first_;
+  dim_t width_;
+  std::vector<W> values_;
 };
 
 // (tokens, E) to (E, tokens): the inner loop over keys is then contiguous, and each score still one
 // chain over E.
 template <typename T>
-std::vector<T> transposed(const Head<T>& head, dim_t tokens, dim_t width) {
+std::vector<T> transposed(Head<T>& head, dim_t tokens, dim_t width) {
   std::vector<T> turned(static_cast<std::size_t>(tokens * width));
   for (dim_t t = 0; t < tokens; ++t) {
     for (dim_t e = 0; e < width; ++e) {
@@ -101,13 +127,15 @@ struct Forward {
       const dim_t b = pair / a.heads;
       const dim_t h = pair % a.heads;
       const dim_t kv = h / (a.heads / a.kv_heads);
-      const Head<T> q(a.q, a.batch, b, h, width);
-      const Head<T> v(a.v, a.batch, b, kv, width);
-      const Head<T> out(a.out, a.batch, b, h, width);
-      const std::vector<T> keys = transposed(Head<T>(a.k, a.batch, b, kv, width), tokens, width);
+      Head<T> q(a.q, a.batch, b, h, width);
+      Head<T> keys_of_head(a.k, a.batch, b, kv, width);
+      Head<T> v(a.v, a.batch, b, kv, width);
+      Head<T> out(a.out, a.batch, b, h, width);
+      q.load();
+      v.load();
+      const std::vector<T> keys = transposed(keys_of_head.load(), tokens, width);
       for (dim_t t = 0; t < tokens; ++t) {
         Softmax<T> softmax;
-        std::fill(out[t], out[t] + width, T{0});
         for (dim_t first = 0; first <= t; first += kKeyTile) {
           const dim_t n = std::min(kKeyTile, t + 1 - first);
           chains(q[t], keys, tokens, width, first, n, weights.data());
@@ -128,6 +156,7 @@ struct Forward {
         }
         a.lse.as<T>()[pair * a.lse.stride + t] = softmax.maximum + log_of(softmax.sum);
       }
+      out.store();
     }
   }
 };
@@ -138,21 +167,23 @@ struct BackwardHead {
   const AttentionBackward& a;
   const std::vector<T>& keys;
   const std::vector<T>& values;
+  Head<T>& k;
+  Head<T>& dk;
+  Head<T>& dv;
   std::vector<T>& weights;
   std::vector<T>& slopes;
 
   CAMBIUM_INLINE void run(dim_t b, dim_t h) const {
     const dim_t tokens = a.q.rows / a.batch;
     const dim_t width = a.head_width;
-    const dim_t kv = h / (a.heads / a.kv_heads);
     const auto scale = static_cast<T>(a.scale);
-    const Head<T> q(a.q, a.batch, b, h, width);
-    const Head<T> k(a.k, a.batch, b, kv, width);
-    const Head<T> out(a.out, a.batch, b, h, width);
-    const Head<T> dout(a.dout, a.batch, b, h, width);
-    const Head<T> dq(a.dq, a.batch, b, h, width);
-    const Head<T> dk(a.dk, a.batch, b, kv, width);
-    const Head<T> dv(a.dv, a.batch, b, kv, width);
+    Head<T> q(a.q, a.batch, b, h, width);
+    Head<T> out(a.out, a.batch, b, h, width);
+    Head<T> dout(a.dout, a.batch, b, h, width);
+    Head<T> dq(a.dq, a.batch, b, h, width);
+    q.load();
+    out.load();
+    dout.load();
     for (dim_t t = 0; t < tokens; ++t) {
       const T lse = a.lse.as<T>()[(b * a.heads + h) * a.lse.stride + t];
       LaneSum<T> delta_lanes;
@@ -166,7 +197,6 @@ struct BackwardHead {
         weights[i] = exp_of(weights[i] * scale - lse);
         slopes[i] = (weights[i] * (slopes[i] - delta)) * scale;
       }
-      std::fill(dq[t], dq[t] + width, T{0});
       for (dim_t i = 0; i <= t; ++i) {
         const T weight = weights[static_cast<std::size_t>(i)];
         const T slope = slopes[static_cast<std::size_t>(i)];
@@ -175,6 +205,7 @@ struct BackwardHead {
         add_scaled(slope, k[i], dq[t], width);
       }
     }
+    dq.store();
   }
 };
 
@@ -189,18 +220,18 @@ struct Backward {
     for (dim_t pair = 0; pair < a.batch * a.kv_heads; ++pair) {
       const dim_t b = pair / a.kv_heads;
       const dim_t kv = pair % a.kv_heads;
-      const Head<T> dk(a.dk, a.batch, b, kv, width);
-      const Head<T> dv(a.dv, a.batch, b, kv, width);
-      for (dim_t t = 0; t < tokens; ++t) {
-        std::fill(dk[t], dk[t] + width, T{0});
-        std::fill(dv[t], dv[t] + width, T{0});
-      }
-      const std::vector<T> keys = transposed(Head<T>(a.k, a.batch, b, kv, width), tokens, width);
-      const std::vector<T> values = transposed(Head<T>(a.v, a.batch, b, kv, width), tokens, width);
-      const BackwardHead<T> head{a, keys, values, weights, slopes};
+      Head<T> k(a.k, a.batch, b, kv, width);
+      Head<T> v(a.v, a.batch, b, kv, width);
+      Head<T> dk(a.dk, a.batch, b, kv, width);
+      Head<T> dv(a.dv, a.batch, b, kv, width);
+      const std::vector<T> keys = transposed(k.load(), tokens, width);
+      const std::vector<T> values = transposed(v.load(), tokens, width);
+      const BackwardHead<T> head{a, keys, values, k, dk, dv, weights, slopes};
       for (dim_t h = kv * group; h < (kv + 1) * group; ++h) {
         head.run(b, h);
       }
+      dk.store();
+      dv.store();
     }
   }
 };
@@ -208,11 +239,11 @@ struct Backward {
 }  // namespace
 
 void attention_forward(Stream&, const AttentionForward& a) {
-  run_for<Forward>(a.q.dtype, a);
+  run_wide<Forward>(computed_in(a.q), a);
 }
 
 void attention_backward(Stream&, const AttentionBackward& a) {
-  run_for<Backward>(a.q.dtype, a);
+  run_wide<Backward>(computed_in(a.q), a);
 }
 
 }  // namespace cambium::kernels::reference

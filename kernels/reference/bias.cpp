@@ -1,4 +1,4 @@
-// kernels/reference/bias.cpp — the oracle of every other backend: scalar, f32 and f64.
+// kernels/reference/bias.cpp — the oracle of every other backend: scalar.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/bias.hpp"
 
@@ -10,15 +10,11 @@ namespace {
 template <typename T>
 struct Add {
   CAMBIUM_INLINE static void run(const AddBias& a) {
-    const T* bias = a.bias.as<T>();
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      T* y = a.y.as<T>() + r * a.y.stride;
-      const T* residual =
-          a.residual.data == nullptr ? nullptr : a.residual.as<T>() + r * a.residual.stride;
       for (dim_t d = 0; d < a.x.cols; ++d) {
-        const T own = x[d] + bias[d];
-        y[d] = residual == nullptr ? own : residual[d] + own;
+        const T own = value_at<T>(a.x, r, d) + a.bias.as<T>()[d];
+        const bool has_residual = a.residual.data != nullptr;
+        put_at<T>(a.y, r, d, has_residual ? value_at<T>(a.residual, r, d) + own : own);
       }
     }
   }
@@ -27,9 +23,10 @@ struct Add {
 template <typename T>
 struct ColumnSums {
   CAMBIUM_INLINE static void run(const BiasBackward& a) {
-    T* dbias = a.dbias.as<T>();
+    using W = Wide<T>;
+    W* dbias = a.dbias.as<W>();
     for (dim_t r = 0; r < a.dy.rows; ++r) {
-      const T* dy = a.dy.as<T>() + r * a.dy.stride;
+      const In<T> dy(a.dy, r);
       for (dim_t d = 0; d < a.dy.cols; ++d) {
         dbias[d] += dy[d];
       }
@@ -40,7 +37,7 @@ struct ColumnSums {
 }  // namespace
 
 void add_bias(Stream&, const AddBias& a) {
-  run_for<Add>(a.x.dtype, a);
+  run_wide<Add>(computed_in(a.x), a);
 }
 
 void bias_backward(Stream&, const BiasBackward& a) {

@@ -1,4 +1,4 @@
-// kernels/reference/cross_entropy.cpp — the oracle of every other backend: scalar, f32 and f64.
+// kernels/reference/cross_entropy.cpp — the oracle of every other backend: scalar.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/cross_entropy.hpp"
 
@@ -72,15 +72,17 @@ struct Combine {
   }
 };
 
+// T: of the logits; the gradient may be bf16.
 template <typename T>
 struct Gradient {
   CAMBIUM_INLINE static void run(const CrossEntropyGradient& a) {
+    const View& to = a.gradient.data == nullptr ? a.logits : a.gradient;
     for (dim_t r = 0; r < a.logits.rows; ++r) {
-      T* logits = a.logits.as<T>() + r * a.logits.stride;
+      const T* logits = a.logits.as<T>() + r * a.logits.stride;
       const std::int32_t target = a.targets.as<std::int32_t>()[r];
       if (target == kIgnore) {
         for (dim_t v = 0; v < a.logits.cols; ++v) {
-          logits[v] = T{0};
+          put_at<T>(to, r, v, T{0});
         }
         continue;
       }
@@ -91,7 +93,7 @@ struct Gradient {
       for (dim_t v = 0; v < a.logits.cols; ++v) {
         const T probability = exp_of(logits[v] - maximum) * inverse;
         const bool is_target = v == target - a.first_row;
-        logits[v] = (is_target ? probability - T{1} : probability) * factor;
+        put_at<T>(to, r, v, (is_target ? probability - T{1} : probability) * factor);
       }
     }
   }
@@ -100,15 +102,15 @@ struct Gradient {
 }  // namespace
 
 void cross_entropy_statistics(Stream&, const CrossEntropyStatistics& a) {
-  run_for<Statistics>(a.logits.dtype, a);
+  run_wide<Statistics>(a.logits.dtype, a);
 }
 
 void cross_entropy_combine(Stream&, const CrossEntropyCombine& a) {
-  run_for<Combine>(a.statistics.dtype, a);
+  run_wide<Combine>(a.statistics.dtype, a);
 }
 
 void cross_entropy_gradient(Stream&, const CrossEntropyGradient& a) {
-  run_for<Gradient>(a.logits.dtype, a);
+  run_wide<Gradient>(a.logits.dtype, a);
 }
 
 }  // namespace cambium::kernels::reference

@@ -1,4 +1,4 @@
-// kernels/reference/elementwise.cpp — the oracle of every other backend: scalar, f32 and f64.
+// kernels/reference/elementwise.cpp — the oracle of every other backend: scalar.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/elementwise.hpp"
 
@@ -18,7 +18,18 @@ struct Sum {
   CAMBIUM_INLINE static void run(const View& a, const View& b, const View& y) {
     for (dim_t r = 0; r < y.rows; ++r) {
       for (dim_t c = 0; c < y.cols; ++c) {
-        y.as<T>()[r * y.stride + c] = a.as<T>()[r * a.stride + c] + b.as<T>()[r * b.stride + c];
+        put_at<T>(y, r, c, value_at<T>(a, r, c) + value_at<T>(b, r, c));
+      }
+    }
+  }
+};
+
+template <typename T>
+struct Convert {
+  CAMBIUM_INLINE static void run(const View& from, const View& to) {
+    for (dim_t r = 0; r < to.rows; ++r) {
+      for (dim_t c = 0; c < to.cols; ++c) {
+        put_at<T>(to, r, c, value_at<T>(from, r, c));
       }
     }
   }
@@ -27,10 +38,11 @@ struct Sum {
 template <typename T>
 struct Scale {
   CAMBIUM_INLINE static void run(const View& to, const double& factor) {
-    const auto rounded = static_cast<T>(factor);
+    using W = Wide<T>;
+    const auto rounded = static_cast<W>(factor);
     for (dim_t r = 0; r < to.rows; ++r) {
       for (dim_t c = 0; c < to.cols; ++c) {
-        to.as<T>()[r * to.stride + c] *= rounded;
+        Out<T>(to, r).put(c, In<T>(to, r)[c] * rounded);
       }
     }
   }
@@ -39,13 +51,14 @@ struct Scale {
 template <typename T>
 struct GatedForward {
   CAMBIUM_INLINE static void run(const GatedResidualForward& a) {
-    const T* gate = a.gate.as<T>();
+    using W = Wide<T>;
+    const W* gate = a.gate.as<W>();
     for (dim_t i = 0; i < a.x.rows; ++i) {
-      const T* x = a.x.as<T>() + i * a.x.stride;
-      const T* r = a.r.as<T>() + i * a.r.stride;
-      T* y = a.y.as<T>() + i * a.y.stride;
+      const In<T> x(a.x, i);
+      const In<T> r(a.r, i);
+      const Out<T> y(a.y, i);
       for (dim_t d = 0; d < a.x.cols; ++d) {
-        y[d] = fma_of(gate[d], r[d], x[d]);
+        y.put(d, fma_of(gate[d], r[d], x[d]));
       }
     }
   }
@@ -54,12 +67,13 @@ struct GatedForward {
 template <typename T>
 struct GatedBackwardInput {
   CAMBIUM_INLINE static void run(const GatedResidualBackward& a) {
-    const T* gate = a.gate.as<T>();
+    using W = Wide<T>;
+    const W* gate = a.gate.as<W>();
     for (dim_t i = 0; i < a.dy.rows; ++i) {
-      const T* dy = a.dy.as<T>() + i * a.dy.stride;
-      T* dr = a.dr.as<T>() + i * a.dr.stride;
+      const In<T> dy(a.dy, i);
+      const Out<T> dr(a.dr, i);
       for (dim_t d = 0; d < a.dy.cols; ++d) {
-        dr[d] = gate[d] * dy[d];
+        dr.put(d, gate[d] * dy[d]);
       }
     }
   }
@@ -68,10 +82,11 @@ struct GatedBackwardInput {
 template <typename T>
 struct GatedBackwardWeight {
   CAMBIUM_INLINE static void run(const GatedResidualBackwardWeight& a) {
-    T* dgate = a.dgate.as<T>();
+    using W = Wide<T>;
+    W* dgate = a.dgate.as<W>();
     for (dim_t i = 0; i < a.dy.rows; ++i) {
-      const T* dy = a.dy.as<T>() + i * a.dy.stride;
-      const T* r = a.r.as<T>() + i * a.r.stride;
+      const In<T> dy(a.dy, i);
+      const In<T> r(a.r, i);
       for (dim_t d = 0; d < a.dy.cols; ++d) {
         dgate[d] = fma_of(dy[d], r[d], dgate[d]);
       }
@@ -82,14 +97,18 @@ struct GatedBackwardWeight {
 }  // namespace
 
 void add_into(Stream&, View to, View from) {
-  run_for<Sum>(to.dtype, to, from, to);
+  run_wide<Sum>(computed_in(to, from), to, from, to);
 }
 
 void add(Stream&, View a, View b, View y) {
-  run_for<Sum>(y.dtype, a, b, y);
+  run_wide<Sum>(computed_in(a, b, y), a, b, y);
 }
 
 void copy(Stream&, View from, View to) {
+  if (from.dtype != to.dtype) {
+    run_wide<Convert>(computed_in(from, to), from, to);
+    return;
+  }
   for (dim_t r = 0; r < to.rows && to.cols > 0; ++r) {
     std::memmove(
         row_of(to, r), row_of(from, r), static_cast<std::size_t>(to.cols) * bytes_of(to.dtype));

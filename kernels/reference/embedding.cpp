@@ -1,4 +1,4 @@
-// kernels/reference/embedding.cpp — the oracle of every other backend: scalar, f32 and f64.
+// kernels/reference/embedding.cpp — the oracle of every other backend: scalar.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/embedding.hpp"
 
@@ -10,16 +10,17 @@ namespace {
 template <typename T>
 struct Lookup {
   CAMBIUM_INLINE static void run(const EmbeddingForward& a) {
+    using W = Wide<T>;
     const Range shard{a.first_row, a.first_row + a.table.rows};
     for (dim_t r = 0; r < a.out.rows; ++r) {
       const dim_t id = a.ids.as<std::int32_t>()[r];
       if (!shard.contains(id)) {
         continue;
       }
-      const T* from = a.table.as<T>() + (id - shard.begin) * a.table.stride;
-      T* to = a.out.as<T>() + r * a.out.stride;
+      const W* from = a.table.as<W>() + (id - shard.begin) * a.table.stride;
+      const Out<T> to(a.out, r);
       for (dim_t d = 0; d < a.out.cols; ++d) {
-        to[d] = from[d];
+        to.put(d, from[d]);
       }
     }
   }
@@ -28,14 +29,15 @@ struct Lookup {
 template <typename T>
 struct Scatter {
   CAMBIUM_INLINE static void run(const EmbeddingBackward& a) {
+    using W = Wide<T>;
     const Range shard{a.first_row, a.first_row + a.dtable.rows};
     for (dim_t r = 0; r < a.dy.rows; ++r) {
       const dim_t id = a.ids.as<std::int32_t>()[r];
       if (!shard.contains(id)) {
         continue;
       }
-      const T* from = a.dy.as<T>() + r * a.dy.stride;
-      T* to = a.dtable.as<T>() + (id - shard.begin) * a.dtable.stride;
+      const In<T> from(a.dy, r);
+      W* to = a.dtable.as<W>() + (id - shard.begin) * a.dtable.stride;
       for (dim_t d = 0; d < a.dy.cols; ++d) {
         to[d] += from[d];
       }
@@ -46,11 +48,13 @@ struct Scatter {
 template <typename T>
 struct AddPositions {
   CAMBIUM_INLINE static void run(const PositionsForward& a) {
+    using W = Wide<T>;
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* from = a.table.as<T>() + (a.first_row + r) / a.batch * a.table.stride;
-      T* to = a.x.as<T>() + r * a.x.stride;
+      const W* from = a.table.as<W>() + (a.first_row + r) / a.batch * a.table.stride;
+      const In<T> x(a.x, r);
+      const Out<T> to(a.x, r);
       for (dim_t d = 0; d < a.x.cols; ++d) {
-        to[d] += from[d];
+        to.put(d, x[d] + from[d]);
       }
     }
   }
@@ -59,9 +63,10 @@ struct AddPositions {
 template <typename T>
 struct GatherPositions {
   CAMBIUM_INLINE static void run(const PositionsBackward& a) {
+    using W = Wide<T>;
     for (dim_t r = 0; r < a.dy.rows; ++r) {
-      const T* from = a.dy.as<T>() + r * a.dy.stride;
-      T* to = a.dtable.as<T>() + (a.first_row + r) / a.batch * a.dtable.stride;
+      const In<T> from(a.dy, r);
+      W* to = a.dtable.as<W>() + (a.first_row + r) / a.batch * a.dtable.stride;
       for (dim_t d = 0; d < a.dy.cols; ++d) {
         to[d] += from[d];
       }

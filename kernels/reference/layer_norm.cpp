@@ -1,4 +1,4 @@
-// kernels/reference/layer_norm.cpp — the oracle of every other backend: scalar, f32 and f64.
+// kernels/reference/layer_norm.cpp — the oracle of every other backend: scalar.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/layer_norm.hpp"
 
@@ -10,27 +10,28 @@ namespace {
 template <typename T>
 struct Forward {
   CAMBIUM_INLINE static void run(const LayerNormForward& a) {
-    const T* gain = a.gain.as<T>();
-    const T* bias = a.bias.as<T>();
-    const auto width = static_cast<T>(a.width);
-    const auto eps = static_cast<T>(a.eps);
+    using W = Wide<T>;
+    const W* gain = a.gain.as<W>();
+    const W* bias = a.bias.as<W>();
+    const auto width = static_cast<W>(a.width);
+    const auto eps = static_cast<W>(a.eps);
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      T* y = a.y.as<T>() + r * a.y.stride;
-      LaneSum<T> sum;
+      const In<T> x(a.x, r);
+      const Out<T> y(a.y, r);
+      LaneSum<W> sum;
       for (dim_t d = 0; d < a.width; ++d) {
         sum.add(d, x[d]);
       }
-      const T mean = sum.total() / width;
-      LaneSum<T> squares;
+      const W mean = sum.total() / width;
+      LaneSum<W> squares;
       for (dim_t d = 0; d < a.width; ++d) {
         squares.add_product(d, x[d] - mean, x[d] - mean);
       }
-      const T inv_std = T{1} / sqrt_of(squares.total() / width + eps);
-      a.mean.as<T>()[r] = mean;
-      a.inv_std.as<T>()[r] = inv_std;
+      const W inv_std = W{1} / sqrt_of(squares.total() / width + eps);
+      a.mean.as<W>()[r] = mean;
+      a.inv_std.as<W>()[r] = inv_std;
       for (dim_t d = 0; d < a.x.cols; ++d) {
-        y[d] = fma_of((x[d] - mean) * inv_std, gain[d], bias[d]);
+        y.put(d, fma_of((x[d] - mean) * inv_std, gain[d], bias[d]));
       }
     }
   }
@@ -39,30 +40,31 @@ struct Forward {
 template <typename T>
 struct BackwardInput {
   CAMBIUM_INLINE static void run(const LayerNormBackwardInput& a) {
-    const T* gain = a.gain.as<T>();
-    const auto width = static_cast<T>(a.width);
+    using W = Wide<T>;
+    const W* gain = a.gain.as<W>();
+    const auto width = static_cast<W>(a.width);
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      const T* dy = a.dy.as<T>() + r * a.dy.stride;
-      const T* residual =
-          a.residual.data == nullptr ? nullptr : a.residual.as<T>() + r * a.residual.stride;
-      T* dx = a.dx.as<T>() + r * a.dx.stride;
-      const T mean = a.mean.as<T>()[r];
-      const T inv_std = a.inv_std.as<T>()[r];
-      LaneSum<T> slopes;
-      LaneSum<T> dots;
+      const In<T> x(a.x, r);
+      const In<T> dy(a.dy, r);
+      const bool has_residual = a.residual.data != nullptr;
+      const In<T> residual(has_residual ? a.residual : a.dy, r);
+      const Out<T> dx(a.dx, r);
+      const W mean = a.mean.as<W>()[r];
+      const W inv_std = a.inv_std.as<W>()[r];
+      LaneSum<W> slopes;
+      LaneSum<W> dots;
       for (dim_t d = 0; d < a.x.cols; ++d) {
-        const T slope = dy[d] * gain[d];
+        const W slope = dy[d] * gain[d];
         slopes.add(d, slope);
         dots.add_product(d, slope, (x[d] - mean) * inv_std);
       }
-      const T pull = slopes.total() / width;
-      const T twist = dots.total() / width;
+      const W pull = slopes.total() / width;
+      const W twist = dots.total() / width;
       for (dim_t d = 0; d < a.x.cols; ++d) {
-        const T slope = dy[d] * gain[d];
-        const T inner = d < a.width ? fma_of(-twist, (x[d] - mean) * inv_std, slope - pull) : slope;
-        const T own = inv_std * inner;
-        dx[d] = residual == nullptr ? own : residual[d] + own;
+        const W slope = dy[d] * gain[d];
+        const W inner = d < a.width ? fma_of(-twist, (x[d] - mean) * inv_std, slope - pull) : slope;
+        const W own = inv_std * inner;
+        dx.put(d, has_residual ? residual[d] + own : own);
       }
     }
   }
@@ -71,13 +73,14 @@ struct BackwardInput {
 template <typename T>
 struct BackwardWeight {
   CAMBIUM_INLINE static void run(const LayerNormBackwardWeight& a) {
-    T* dgain = a.dgain.as<T>();
-    T* dbias = a.dbias.as<T>();
+    using W = Wide<T>;
+    W* dgain = a.dgain.as<W>();
+    W* dbias = a.dbias.as<W>();
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      const T* dy = a.dy.as<T>() + r * a.dy.stride;
-      const T mean = a.mean.as<T>()[r];
-      const T inv_std = a.inv_std.as<T>()[r];
+      const In<T> x(a.x, r);
+      const In<T> dy(a.dy, r);
+      const W mean = a.mean.as<W>()[r];
+      const W inv_std = a.inv_std.as<W>()[r];
       for (dim_t d = 0; d < a.x.cols; ++d) {
         dgain[d] = fma_of(dy[d], (x[d] - mean) * inv_std, dgain[d]);
         dbias[d] += dy[d];

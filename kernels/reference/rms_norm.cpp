@@ -1,4 +1,4 @@
-// kernels/reference/rms_norm.cpp — the oracle of every other backend: scalar, f32 and f64.
+// kernels/reference/rms_norm.cpp — the oracle of every other backend: scalar.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dispatch/rms_norm.hpp"
 
@@ -10,20 +10,21 @@ namespace {
 template <typename T>
 struct Forward {
   CAMBIUM_INLINE static void run(const RmsNormForward& a) {
-    const T* gain = a.gain.as<T>();
-    const auto width = static_cast<T>(a.width);
-    const auto eps = static_cast<T>(a.eps);
+    using W = Wide<T>;
+    const W* gain = a.gain.as<W>();
+    const auto width = static_cast<W>(a.width);
+    const auto eps = static_cast<W>(a.eps);
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      T* y = a.y.as<T>() + r * a.y.stride;
-      LaneSum<T> squares;
+      const In<T> x(a.x, r);
+      const Out<T> y(a.y, r);
+      LaneSum<W> squares;
       for (dim_t d = 0; d < a.x.cols; ++d) {
         squares.add_product(d, x[d], x[d]);
       }
-      const T inv_rms = T{1} / sqrt_of(squares.total() / width + eps);
-      a.inv_rms.as<T>()[r] = inv_rms;
+      const W inv_rms = W{1} / sqrt_of(squares.total() / width + eps);
+      a.inv_rms.as<W>()[r] = inv_rms;
       for (dim_t d = 0; d < a.x.cols; ++d) {
-        y[d] = (x[d] * inv_rms) * gain[d];
+        y.put(d, (x[d] * inv_rms) * gain[d]);
       }
     }
   }
@@ -32,23 +33,24 @@ struct Forward {
 template <typename T>
 struct BackwardInput {
   CAMBIUM_INLINE static void run(const RmsNormBackwardInput& a) {
-    const T* gain = a.gain.as<T>();
-    const auto width = static_cast<T>(a.width);
+    using W = Wide<T>;
+    const W* gain = a.gain.as<W>();
+    const auto width = static_cast<W>(a.width);
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      const T* dy = a.dy.as<T>() + r * a.dy.stride;
-      const T* residual =
-          a.residual.data == nullptr ? nullptr : a.residual.as<T>() + r * a.residual.stride;
-      T* dx = a.dx.as<T>() + r * a.dx.stride;
-      const T inv_rms = a.inv_rms.as<T>()[r];
-      LaneSum<T> dots;
+      const In<T> x(a.x, r);
+      const In<T> dy(a.dy, r);
+      const bool has_residual = a.residual.data != nullptr;
+      const In<T> residual(has_residual ? a.residual : a.dy, r);
+      const Out<T> dx(a.dx, r);
+      const W inv_rms = a.inv_rms.as<W>()[r];
+      LaneSum<W> dots;
       for (dim_t d = 0; d < a.x.cols; ++d) {
         dots.add_product(d, dy[d] * gain[d], x[d]);
       }
-      const T pull = (((inv_rms * inv_rms) * inv_rms) * dots.total()) / width;
+      const W pull = (((inv_rms * inv_rms) * inv_rms) * dots.total()) / width;
       for (dim_t d = 0; d < a.x.cols; ++d) {
-        const T own = fma_of(-pull, x[d], inv_rms * (dy[d] * gain[d]));
-        dx[d] = residual == nullptr ? own : residual[d] + own;
+        const W own = fma_of(-pull, x[d], inv_rms * (dy[d] * gain[d]));
+        dx.put(d, has_residual ? residual[d] + own : own);
       }
     }
   }
@@ -57,11 +59,12 @@ struct BackwardInput {
 template <typename T>
 struct BackwardWeight {
   CAMBIUM_INLINE static void run(const RmsNormBackwardWeight& a) {
-    T* dgain = a.dgain.as<T>();
+    using W = Wide<T>;
+    W* dgain = a.dgain.as<W>();
     for (dim_t r = 0; r < a.x.rows; ++r) {
-      const T* x = a.x.as<T>() + r * a.x.stride;
-      const T* dy = a.dy.as<T>() + r * a.dy.stride;
-      const T inv_rms = a.inv_rms.as<T>()[r];
+      const In<T> x(a.x, r);
+      const In<T> dy(a.dy, r);
+      const W inv_rms = a.inv_rms.as<W>()[r];
       for (dim_t d = 0; d < a.x.cols; ++d) {
         dgain[d] = fma_of(dy[d], x[d] * inv_rms, dgain[d]);
       }
