@@ -9,7 +9,9 @@
 
 namespace cambium::config {
 
-enum class Precision { fp32, fp64 };
+// Of activations and their gradients; master weights, weight gradients and optimizer state are fp32
+// under bf16 too. fp64 runs on `reference` only.
+enum class Precision { fp32, bf16, fp64 };
 enum class Profile { portable };
 enum class DeviceKind { automatic, cpu, reference, cuda };
 enum class Isa { automatic, avx2, avx512 };
@@ -27,7 +29,7 @@ struct RunConfig {
   std::string name;
   std::string directory;  // absent in the file: runs/NAME; relative to the working folder
   std::uint64_t seed = 1234;
-  Precision precision = Precision::fp32;  // fp64 runs on `reference` only
+  Precision precision = Precision::fp32;
   Profile profile = Profile::portable;
   DeviceKind device = DeviceKind::automatic;
   Isa isa = Isa::automatic;

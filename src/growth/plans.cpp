@@ -113,12 +113,13 @@ Node<BufferPlan> Plans::buffers_of(std::uint64_t uid) {
                   return r.rows.size() * r.cols.size();
                 });
             if (is_multiplied(p)) {
-              plan.panels += static_cast<dim_t>(device::bytes_of(shape.panels)) *
-                             largest_share(shape, [&](dim_t s) {
-                               const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
-                               return kernels::packed_elements(r.rows.size(), r.cols.size()) +
-                                      kernels::packed_elements(r.cols.size(), r.rows.size());
-                             });
+              plan.panels +=
+                  static_cast<dim_t>(device::bytes_of(shape.panels)) *
+                  largest_share(shape, [&](dim_t s) {
+                    const model::Rectangle r = shard_of(p, shape.logical_tensor, s);
+                    return kernels::packed_elements(r.rows.size(), r.cols.size(), shape.panels) +
+                           kernels::packed_elements(r.cols.size(), r.rows.size(), shape.panels);
+                  });
             }
           }
           plan.values = elements * shape.element_bytes;

@@ -27,7 +27,8 @@ Bucket::Bucket(const BucketShape& shape,
     const dim_t k = p.cols.size();
     p.weight.plain = value_.view(t, n, k, static_cast<std::size_t>(p.offset) * device::bytes_of(t));
     if (has_panels && is_multiplied(p.spec)) {
-      packed += kernels::packed_elements(n, k) + kernels::packed_elements(k, n);
+      packed += kernels::packed_elements(n, k, shape_.panels) +
+                kernels::packed_elements(k, n, shape_.panels);
     }
   }
   if (packed > 0) {
@@ -41,8 +42,10 @@ Bucket::Bucket(const BucketShape& shape,
     };
     for (Part& p : parts_) {
       if (is_multiplied(p.spec)) {
-        p.weight.forward = next(kernels::packed_elements(p.rows.size(), p.cols.size()));
-        p.weight.transposed = next(kernels::packed_elements(p.cols.size(), p.rows.size()));
+        p.weight.forward =
+            next(kernels::packed_elements(p.rows.size(), p.cols.size(), shape_.panels));
+        p.weight.transposed =
+            next(kernels::packed_elements(p.cols.size(), p.rows.size(), shape_.panels));
       }
     }
   }

@@ -37,7 +37,7 @@ MtsslTask::MtsslTask(engine::Engine& engine,
     head_elements_ += engine.model().classifier->part(i).elements;
   }
   const std::size_t bytes =
-      static_cast<std::size_t>(head_elements_) * device::bytes_of(context.shape.dtype);
+      static_cast<std::size_t>(head_elements_) * device::bytes_of(context.shape.sums());
   for (dim_t s = 0; s < where.data_shards().size(); ++s) {
     meta_.emplace_back(bytes);
   }
@@ -81,14 +81,12 @@ void MtsslTask::run_meta(std::size_t index, const engine::MicroBatch& batch, Vie
   (void)head.score(h, batch.last_row);
   (void)head.losses(texts_[index].labels);
   const device::Buffer& memory = meta_[static_cast<std::size_t>(batch.data_shard)];
+  const device::DType t = engine_.model().context.shape.sums();
   dim_t offset = 0;
   for (dim_t i = 0; i < engine_.model().context.shards().size(); ++i) {
     const params::Part& p = head.part(i);
     const View gradient = memory.view(
-        engine_.model().context.shape.dtype,
-        p.rows.size(),
-        p.cols.size(),
-        static_cast<std::size_t>(offset) * device::bytes_of(engine_.model().context.shape.dtype));
+        t, p.rows.size(), p.cols.size(), static_cast<std::size_t>(offset) * device::bytes_of(t));
     head.add_head_gradient(head.logits_gradient(i, texts_[index].labels, {}, 1.0 / step_.meta),
                            gradient);
     offset += p.elements;
@@ -141,7 +139,7 @@ void MtsslTask::run_strong(std::size_t index, const engine::MicroBatch& batch, V
 void MtsslTask::keep_strong(std::size_t index, const std::vector<std::int32_t>& pseudo) {
   layers::ClassifierHead& head = *engine_.model().classifier;
   device::Stream& stream = engine_.model().context.stream;
-  const device::DType t = engine_.model().context.shape.dtype;
+  const device::DType t = engine_.model().context.shape.sums();
   const dim_t batch = engine_.model().context.shape.batch;
   const dim_t hidden = engine_.model().context.shape.hidden;
   const dim_t classes = head_elements_ / hidden;
@@ -165,7 +163,7 @@ void MtsslTask::keep_strong(std::size_t index, const std::vector<std::int32_t>& 
 
 // The meta gradient of all data shards, on every data rank: the tree over logical data shards.
 View MtsslTask::reduce_meta_gradient() {
-  const device::DType t = engine_.model().context.shape.dtype;
+  const device::DType t = engine_.model().context.shape.sums();
   device::Stream& stream = engine_.model().context.stream;
   comm::Group& data = *groups_.data;
   const comm::ShardSum sum(where_.logical.data, data.size(), data.rank());
@@ -206,9 +204,9 @@ std::vector<double> MtsslTask::products(View meta) {
       if (kept.mask.empty()) {
         continue;
       }
-      const View h = kept.hidden.view(context.shape.dtype, batch, hidden);
+      const View h = kept.hidden.view(context.shape.sums(), batch, hidden);
       const View residual =
-          kept.residual.view(context.shape.dtype, 1, batch * (head_elements_ / hidden));
+          kept.residual.view(context.shape.sums(), 1, batch * (head_elements_ / hidden));
       for (dim_t b = 0; b < batch; ++b, ++texts) {
         double a = 0;
         for (dim_t c = 0; c < classes; ++c) {

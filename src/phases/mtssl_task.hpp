@@ -56,8 +56,10 @@ class MtsslTask : public engine::ClassifyTask {
     std::vector<double> confidence;    // teacher: logit of the largest probability
     std::vector<double> mask;          // strong
     dim_t data_shard = 0;
-    device::Buffer residual;  // strong: (B, C/tp) per local tensor shard, unscaled softmax - onehot
-    device::Buffer hidden;    // strong: (B, D)
+    // strong: what products see, widened to the dtype of sums. residual is (B, C/tp) per local
+    // tensor shard, unscaled softmax - onehot; hidden is (B, D).
+    device::Buffer residual;
+    device::Buffer hidden;
   };
 
   void run_teacher(std::size_t index, const engine::MicroBatch& batch, device::View h);

@@ -10,6 +10,7 @@
 #include "comm/collectively.hpp"
 #include "config/check_campaign.hpp"
 #include "config/resolve_parallel.hpp"
+#include "config/words.hpp"
 #include "growth/operation.hpp"
 #include "model/stages.hpp"
 #include "phases/checkpointing.hpp"
@@ -22,7 +23,7 @@ Contract contract_of(const config::Campaign& campaign, const config::ParallelCon
   Contract c;
   c.logical = {parallel.logical.tensor, 1, parallel.logical.data};
   c.micro_batch_size = parallel.micro_batch_size;
-  c.precision = campaign.run.precision == config::Precision::fp64 ? "fp64" : "fp32";
+  c.precision = config::word_of(campaign.run.precision);
   c.reduction = parallel.reduction == config::Reduction::fast ? "fast" : "exact";
   c.seed = campaign.run.seed;
   return c;

@@ -6,7 +6,21 @@
 namespace cambium::phases {
 namespace {
 
-device::DType dtype_of(const Session& session) {
+// Activations and their gradients; also what products multiply, so the type of the panels.
+device::DType activations_of(const Session& session) {
+  switch (session.campaign.run.precision) {
+    case config::Precision::fp64:
+      return device::DType::f64;
+    case config::Precision::bf16:
+      return device::DType::bf16;
+    case config::Precision::fp32:
+      break;
+  }
+  return device::DType::f32;
+}
+
+// Values, weight gradients and optimizer slots, here and in checkpoints.
+device::DType masters_of(const Session& session) {
   return session.campaign.run.precision == config::Precision::fp64 ? device::DType::f64
                                                                    : device::DType::f32;
 }
@@ -30,7 +44,8 @@ growth::PlanShape plan_shape(const Session& session, bool is_sharded) {
           .logical_tensor = session.state.contract.logical.tensor,
           .layers_per_stage = session.parallel.stages,
           .is_sharded = is_sharded,
-          .element_bytes = static_cast<dim_t>(device::bytes_of(dtype_of(session)))};
+          .element_bytes = static_cast<dim_t>(device::bytes_of(masters_of(session))),
+          .panels = activations_of(session)};
 }
 
 void build_store(Session& session, bool is_sharded) {
@@ -51,7 +66,8 @@ void build_store(Session& session, bool is_sharded) {
   session.store = std::make_unique<params::ParamStore>(
       session.state.spec,
       make_partition(session, session.plans->stages()),
-      params::StoreShape{dtype_of(session), is_sharded, session.stream->backend()},
+      params::StoreShape{
+          masters_of(session), is_sharded, session.stream->backend(), activations_of(session)},
       session.arenas);
 }
 
@@ -66,7 +82,7 @@ engine::Engine& engine_for(Session& session, dim_t sequence_length) {
                     .hidden = session.state.spec.hidden,
                     .logical_tensor = session.state.contract.logical.tensor,
                     .is_sequence_parallel = p.sequence_parallel,
-                    .dtype = dtype_of(session),
+                    .dtype = activations_of(session),
                     .reduction = p.reduction == config::Reduction::fast ? comm::Reduction::fast
                                                                         : comm::Reduction::exact};
     engine = std::make_unique<engine::Engine>(

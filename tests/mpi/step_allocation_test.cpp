@@ -16,20 +16,22 @@ TEST(Step, TakesNoMemoryOnceItRunsOnRanks) {
                                                   {.data = 4}};
   for (const comm::PhysicalMesh& mesh : meshes) {
     for (const bool is_sharded : {true, false}) {
-      const int made = testing::allocations_of_steady_step(testing::world().make_mesh_groups(mesh),
-                                                           mesh,
-                                                           testing::world().rank(),
-                                                           {.tensor = 2, .data = 4},
-                                                           is_sharded);
-      const int gpt2 = testing::allocations_of_steady_step(testing::world().make_mesh_groups(mesh),
-                                                           mesh,
-                                                           testing::world().rank(),
-                                                           {.tensor = 2, .data = 4},
-                                                           is_sharded,
-                                                           true);
-      EXPECT_EQ(gpt2, 0) << "gpt2";
-      EXPECT_EQ(made, 0) << mesh.tensor << " x " << mesh.pipeline << " x " << mesh.data << ", "
-                         << (is_sharded ? "sharded" : "whole") << " optimizer";
+      for (const device::DType dtype : {device::DType::f32}) {
+        for (const bool is_gpt2 : {false, true}) {
+          const int made =
+              testing::allocations_of_steady_step(testing::world().make_mesh_groups(mesh),
+                                                  mesh,
+                                                  testing::world().rank(),
+                                                  {.tensor = 2, .data = 4},
+                                                  is_sharded,
+                                                  dtype,
+                                                  is_gpt2);
+          EXPECT_EQ(made, 0) << mesh.tensor << " x " << mesh.pipeline << " x " << mesh.data << ", "
+                             << (is_sharded ? "sharded" : "whole") << " optimizer, "
+                             << device::bytes_of(dtype) << " bytes an activation, "
+                             << (is_gpt2 ? "gpt2" : "llama");
+        }
+      }
     }
   }
 }

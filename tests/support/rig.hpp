@@ -27,7 +27,7 @@ class Rig {
         groups(self_groups()),
         store(spec,
               partition_of(spec, shape),
-              {.dtype = shape.dtype, .is_sharded = shape.is_sharded, .backend = shape.backend},
+              store_shape_of(shape),
               std::make_shared<params::Arenas>()),
         runner(spec,
                store,

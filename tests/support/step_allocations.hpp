@@ -20,11 +20,13 @@ inline int allocations_of_steady_step(comm::MeshGroups groups,
                                       int rank,
                                       const comm::LogicalMesh& logical,
                                       bool is_sharded,
-                                      bool is_gpt2 = false) {
+                                      device::DType dtype,
+                                      bool is_gpt2) {
   const RigShape shape{.backend = device::Backend::cpu,
-                       .dtype = device::DType::f32,
+                       .dtype = dtype,
                        .tensor = logical.tensor,
-                       .data = logical.data};
+                       .data = logical.data,
+                       .is_sharded = is_sharded};
   const model::Spec spec =
       with_blocks(is_gpt2 ? tiny_gpt2_spec() : tiny_spec(),
                   {"embedding", "layers.0.attention_norm", "layers.1.mlp", "norm"});
@@ -33,11 +35,7 @@ inline int allocations_of_steady_step(comm::MeshGroups groups,
                                 .place = comm::coordinates_of(mesh, rank),
                                 .stages = model::plan_stages(spec, mesh.pipeline)};
   device::Stream stream(shape.backend, 1);
-  params::ParamStore store(
-      spec,
-      where,
-      {.dtype = shape.dtype, .is_sharded = is_sharded, .backend = shape.backend},
-      std::make_shared<params::Arenas>());
+  params::ParamStore store(spec, where, store_shape_of(shape), std::make_shared<params::Arenas>());
   store.initialise(shape.seed);
   store.pack(stream);
   engine::Engine engine(spec,

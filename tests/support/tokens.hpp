@@ -9,14 +9,14 @@
 #include "base/philox.hpp"
 #include "comm/world.hpp"
 #include "engine/micro_batch.hpp"
-#include "params/partition.hpp"
+#include "params/param_store.hpp"
 
 namespace cambium::testing {
 
 struct RigShape {
   device::Backend backend = device::Backend::reference;
-  device::DType dtype = device::DType::f64;
-  int tensor = 1;  // logical shards
+  device::DType dtype = device::DType::f64;  // of activations; masters are never narrower than f32
+  int tensor = 1;                            // logical shards
   int data = 1;
   dim_t batch = 2;
   dim_t positions = 5;
@@ -45,6 +45,13 @@ struct Tokens {
           .physical = {},
           .place = {},
           .stages = model::plan_stages(spec, 1)};
+}
+
+[[nodiscard]] inline params::StoreShape store_shape_of(const RigShape& shape) {
+  return {.dtype = layers::TensorShape{.dtype = shape.dtype}.sums(),
+          .is_sharded = shape.is_sharded,
+          .backend = shape.backend,
+          .panels = shape.dtype};
 }
 
 // `per_shard` micro-batches for each data shard, ids and targets drawn.

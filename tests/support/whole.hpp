@@ -16,6 +16,9 @@ using Values = std::vector<double>;  // of a whole parameter, row-major
 
 // Element `i` of a view's flat memory, as fp64.
 [[nodiscard]] inline double element_of(device::View v, dim_t i) {
+  if (v.dtype == device::DType::bf16) {
+    return static_cast<double>(to_float(v.as<device::BFloat16>()[i]));
+  }
   return v.dtype == device::DType::f64 ? v.as<double>()[i] : static_cast<double>(v.as<float>()[i]);
 }
 

@@ -47,6 +47,7 @@ class Run:
     is_sharded: bool = True
     is_sequence_parallel: bool = True
     checkpoints: int = 2  # the one of step 0, and the last
+    activation: int = FLOAT  # bytes of an activation or its gradient where it travels as one; sums travel in fp32
 
     @property
     def rows(self):
@@ -167,7 +168,7 @@ def tensor_bytes(run, buckets, stage, tensor, data_shards, micro_batches):
     positions = [len(share(run.positions, run.logical[0], s)) for s in held]
     own_rows = sum(positions) * run.micro_batch
     if run.is_sequence_parallel:
-        gather = own_rows * hidden * FLOAT * (ranks - 1)
+        gather = own_rows * hidden * run.activation * (ranks - 1)
         one_sum = (run.rows - own_rows) * hidden * FLOAT
     else:
         gather = 0
@@ -175,7 +176,7 @@ def tensor_bytes(run, buckets, stage, tensor, data_shards, micro_batches):
     # A layer: attention and mlp, each gathers its input and sums its output, and the same again backward.
     per_micro_batch = run.stages[stage] * 4 * (gather + one_sum)
     if stage == 0:
-        per_micro_batch += 2 * run.rows * hidden * FLOAT * (ranks - 1) // ranks + gather
+        per_micro_batch += 2 * run.rows * hidden * run.activation * (ranks - 1) // ranks + gather
     if stage == last:
         assert run.rows <= HEAD_CHUNK
         per_micro_batch += gather + one_sum + 3 * len(held) * run.rows * FLOAT * (ranks - 1)
@@ -215,7 +216,7 @@ def pipeline_bytes(run, buckets, stage, tensor, data, micro_batches):
     if run.is_sequence_parallel:
         rows = sum(len(share(run.positions, run.logical[0], s)) for s in held) * run.micro_batch
     neighbours = (stage > 0) + (stage < ranks - 1)  # an activation forward, a gradient back
-    per_step = neighbours * micro_batches * rows * run.spec["hidden"] * FLOAT
+    per_step = neighbours * micro_batches * rows * run.spec["hidden"] * run.activation
     own = [b for b in buckets if not getattr(b, "is_mirror", False)]
     numbers = 2 + 3 * sum(len(b.parameters) for b in own)  # flags, loss, (uid, square, group) each
     per_step += numbers * DOUBLE * (ranks - 1)

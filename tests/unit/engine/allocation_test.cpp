@@ -17,17 +17,23 @@ TEST(Allocations, AreCounted) {  // else the test below could not fail
 }
 
 TEST(Step, TakesNoMemoryOnceItRuns) {
-  for (const int shards : {1, 2}) {
-    for (const bool is_sharded : {true, false}) {
-      EXPECT_EQ(
-          testing::allocations_of_steady_step(
-              testing::self_groups(), {}, 0, {.tensor = shards, .data = 3 * shards}, is_sharded),
-          0)
-          << shards << " tensor shards, " << (is_sharded ? "sharded" : "whole") << " optimizer";
-      EXPECT_EQ(testing::allocations_of_steady_step(
-                    testing::self_groups(), {}, 0, {.tensor = shards, .data = 2}, is_sharded, true),
-                0)
-          << "gpt2";
+  for (const device::DType dtype : {device::DType::f32}) {
+    for (const bool is_gpt2 : {false, true}) {
+      for (const int shards : {1, 2}) {
+        for (const bool is_sharded : {true, false}) {
+          EXPECT_EQ(testing::allocations_of_steady_step(testing::self_groups(),
+                                                        {},
+                                                        0,
+                                                        {.tensor = shards, .data = 3 * shards},
+                                                        is_sharded,
+                                                        dtype,
+                                                        is_gpt2),
+                    0)
+              << shards << " tensor shards, " << (is_sharded ? "sharded" : "whole")
+              << " optimizer, " << device::bytes_of(dtype) << " bytes an activation, "
+              << (is_gpt2 ? "gpt2" : "llama");
+        }
+      }
     }
   }
 }

@@ -102,6 +102,19 @@ TEST(Plans, MemoryIsThatOfAStore) {
   }
 }
 
+TEST(Plans, PanelsAreThoseOfAStoreInEitherPrecision) {
+  const model::Spec spec = testing::with_blocks(tiny_spec(true, 3), {"layers.2.mlp", "norm"});
+  for (const device::DType panels : {device::DType::f32, device::DType::bf16}) {
+    const Plans plans(spec, {.logical_tensor = 2, .panels = panels});
+    const params::ParamStore store(spec,
+                                   {.logical = {.tensor = 2}, .stages = plans.stages()},
+                                   {.panels = panels},
+                                   std::make_shared<params::Arenas>());
+    EXPECT_EQ(static_cast<std::size_t>(plans.memory_of(0).values + plans.memory_of(0).panels),
+              store.arenas().params.live_bytes());
+  }
+}
+
 TEST(Plans, ShardingDividesTheSlots) {
   const model::Spec spec = tiny_spec();
   const dim_t whole = Plans(spec, {.data_ranks = 4, .is_sharded = false}).memory_of(0).slots;

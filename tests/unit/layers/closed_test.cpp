@@ -3,6 +3,7 @@
 // gradients that open it (methods.md §1.2 a, b).
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -25,8 +26,14 @@ bool is_zero(const Rig::Values& v) {
   return std::all_of(v.begin(), v.end(), [](double x) { return x == 0; });
 }
 
-testing::RigShape shape_of(Backend backend, int tensor) {
-  return {.backend = backend, .dtype = DType::f32, .tensor = tensor};
+// Of the activations.
+template <typename T>
+T stored(float value) {
+  if constexpr (std::is_same_v<T, device::BFloat16>) {
+    return device::round_to_bf16(value);
+  } else {
+    return value;
+  }
 }
 
 // Logits, loss and gradients of what both have.
@@ -45,9 +52,11 @@ void expect_same_gradients(Rig& old,
   }
 }
 
-class Closed : public ::testing::TestWithParam<std::tuple<Backend, int>> {
+class Closed : public ::testing::TestWithParam<std::tuple<Backend, int, DType>> {
  protected:
-  testing::RigShape shape = shape_of(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  testing::RigShape shape{.backend = std::get<0>(GetParam()),
+                          .dtype = std::get<2>(GetParam()),
+                          .tensor = std::get<1>(GetParam())};
 };
 
 void expect_blocks_are_absent(const testing::RigShape& shape, const model::Spec& spec) {
@@ -142,7 +151,8 @@ TEST_P(Closed, ALayerAnywhereIsAbsentAndItsProjectionsLearn) {
 
 // The block by itself, on values that an addition would change: negative zero, infinity, a
 // denormal.
-TEST_P(Closed, ABlockHandsOnItsInputAndItsGradientBitForBit) {
+template <typename T>
+void expect_handed_on(const testing::RigShape& shape) {
   const model::Spec spec = testing::with_blocks(testing::tiny_spec(), {"layers.0.mlp"});
   Rig rig(spec, shape);
   layers::TensorContext& context = rig.runner.model().context;
@@ -153,29 +163,37 @@ TEST_P(Closed, ABlockHandsOnItsInputAndItsGradientBitForBit) {
   layers::GatedBlock::Saved saved = block.make_saved(arena);
   ASSERT_TRUE(block.is_closed());
   const dim_t rows = context.rows();
-  std::vector<float> x(static_cast<std::size_t>(rows * spec.hidden), -0.0F);
-  x[1] = 1e-42F;
-  x[2] = 1.5F;
-  std::vector<float> dy = x;
-  dy[3] = std::numeric_limits<float>::infinity();
-  std::vector<float> dx(x.size(), 7.0F);
-  const auto view = [&](std::vector<float>& v) {
-    return device::view_of(v.data(), rows, spec.hidden);
-  };
+  std::vector<T> x(static_cast<std::size_t>(rows * spec.hidden), stored<T>(-0.0F));
+  x[1] = stored<T>(1e-39F);
+  x[2] = stored<T>(1.5F);
+  std::vector<T> dy = x;
+  dy[3] = stored<T>(std::numeric_limits<float>::infinity());
+  std::vector<T> dx(x.size(), stored<T>(7.0F));
+  const auto view = [&](std::vector<T>& v) { return device::view_of(v.data(), rows, spec.hidden); };
   rig.runner.sync().begin_step();
   EXPECT_EQ(block.forward(view(x), saved, layers::Mode::forward_only).data, x.data());
   EXPECT_EQ(block.forward(view(x), saved, layers::Mode::train).data, x.data());
   block.backward_input(view(dy), saved, view(dx));
-  EXPECT_BITS_EQ(dx, dy);
+  EXPECT_EQ(std::memcmp(dx.data(), dy.data(), sizeof(T) * dx.size()), 0);
+}
+
+TEST_P(Closed, ABlockHandsOnItsInputAndItsGradientBitForBit) {
+  if (shape.dtype == DType::bf16) {
+    expect_handed_on<device::BFloat16>(shape);
+  } else {
+    expect_handed_on<float>(shape);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends,
                          Closed,
                          ::testing::Combine(::testing::Values(Backend::reference, Backend::cpu),
-                                            ::testing::Values(1, 2)),
+                                            ::testing::Values(1, 2),
+                                            ::testing::Values(DType::f32)),
                          [](const auto& entry) {
                            return std::string(device::name_of(std::get<0>(entry.param))) +
-                                  "Tensor" + std::to_string(std::get<1>(entry.param));
+                                  "Tensor" + std::to_string(std::get<1>(entry.param)) +
+                                  (std::get<2>(entry.param) == DType::bf16 ? "Bf16" : "");
                          });
 
 }  // namespace

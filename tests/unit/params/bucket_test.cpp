@@ -13,6 +13,7 @@ namespace {
 
 using device::Backend;
 using device::DType;
+using device::View;
 using params::Bucket;
 using params::Part;
 using params::Partition;
@@ -197,6 +198,42 @@ TEST(Bucket, PanelsHoldTheWeightBothWays) {
     EXPECT_EQ(p.weight.forward.as<float>()[n % width], n % width == 0 ? w(0, 0) : 0)
         << "zeros beyond the edge";
   }
+}
+
+// Pairs of the sum's index stand side by side, an odd last one beside a zero.
+TEST(Bucket, Bf16PanelsAreRoundedFromMastersThatStayAsTheyAre) {
+  const std::vector<model::Entity> all = entities();
+  params::Arenas arenas;
+  device::Stream stream(Backend::cpu, 1);
+  Bucket b({.entity = all[1], .panels = DType::bf16}, partition(2, 1, 0), arenas, Backend::cpu);
+  b.initialise(5);
+  b.pack(stream);
+  EXPECT_EQ(b.value().dtype, DType::f32);
+  EXPECT_EQ(b.exp_avg().dtype, DType::f32);
+  std::size_t panels = 0;
+  for (const Part& p : b.parts()) {
+    if (p.spec.is_vector) {
+      continue;
+    }
+    const dim_t n = p.rows.size();
+    const dim_t k = p.cols.size();
+    const auto pairs_at = [](View panels_of, dim_t column, dim_t at, dim_t sums) {
+      constexpr dim_t width = kernels::kPanelWidth;
+      const dim_t pairs = (sums + 1) / 2;
+      return panels_of
+          .as<device::BFloat16>()[((column / width * pairs + at / 2) * width + column % width) * 2 +
+                                  at % 2];
+    };
+    for (dim_t r = 0; r < n; ++r) {
+      for (dim_t c = 0; c < k; ++c) {
+        const device::BFloat16 w = device::round_to_bf16(p.weight.plain.as<float>()[r * k + c]);
+        EXPECT_EQ(pairs_at(p.weight.forward, r, c, k).bits, w.bits) << p.spec.name;
+        EXPECT_EQ(pairs_at(p.weight.transposed, c, r, n).bits, w.bits) << p.spec.name;
+      }
+    }
+    panels += 2 * static_cast<std::size_t>(p.weight.forward.size() + p.weight.transposed.size());
+  }
+  EXPECT_EQ(arenas.params.live_bytes(), 4 * static_cast<std::size_t>(b.elements()) + panels);
 }
 
 TEST(Bucket, IsRenamedAsTheSameEntityOnly) {
