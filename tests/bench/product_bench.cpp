@@ -1,5 +1,6 @@
 // tests/bench/product_bench.cpp — speed of the products beside the machine's measured peak.
-// One JSON line a case. Run it on an idle machine: product_bench [SECONDS_PER_CASE [M N K]].
+// One JSON line a case, f32 and bf16. Run it on an idle machine: product_bench [SECONDS_PER_CASE
+// [M N K]].
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
@@ -61,34 +62,51 @@ device::Buffer some_values(dim_t n) {
   return buffer;
 }
 
-// Operands of one shape.
+// Operands of one shape. Buffers have room for f32; in bf16 their values are whatever the bits say
+// (ordinary numbers all the same).
 struct Operands {
-  explicit Operands(const Shape& s)
+  Operands(const Shape& s, DType d)
       : shape(s),
+        dtype(d),
         x(some_values(s.m * s.k)),
         w(some_values(s.n * s.k)),
         y(some_values(s.m * s.n)),
         dx(some_values(s.m * s.k)),
         dw(some_values(s.n * s.k)),
-        forward(some_values(packed_elements(s.n, s.k))),
-        transposed(some_values(packed_elements(s.k, s.n))) {}
+        forward(some_values(packed_elements(s.n, s.k, d))),
+        transposed(some_values(packed_elements(s.k, s.n, d))) {
+    if (dtype == DType::bf16) {
+      for (device::Buffer* buffer : {&x, &y}) {
+        narrow(*buffer);
+      }
+    }
+  }
+
+  // The first half of the values as bf16, so that no bit pattern is a NaN.
+  static void narrow(device::Buffer& buffer) {
+    const auto* from = static_cast<const float*>(buffer.data());
+    auto* to = static_cast<device::BFloat16*>(buffer.data());
+    for (std::size_t i = 0; i < buffer.bytes() / sizeof(float); ++i) {
+      to[i] = device::round_to_bf16(from[i]);
+    }
+  }
 
   [[nodiscard]] Weight weight() const {
     return {w.view(DType::f32, shape.n, shape.k),
-            forward.view(DType::f32, 1, packed_elements(shape.n, shape.k)),
-            transposed.view(DType::f32, 1, packed_elements(shape.k, shape.n))};
+            forward.view(dtype, 1, packed_elements(shape.n, shape.k, dtype)),
+            transposed.view(dtype, 1, packed_elements(shape.k, shape.n, dtype))};
   }
 
   [[nodiscard]] View x_view() const {
-    return x.view(DType::f32, shape.m, shape.k);
+    return x.view(dtype, shape.m, shape.k);
   }
 
   [[nodiscard]] View y_view() const {
-    return y.view(DType::f32, shape.m, shape.n);
+    return y.view(dtype, shape.m, shape.n);
   }
 
   [[nodiscard]] View dx_view() const {
-    return dx.view(DType::f32, shape.m, shape.k);
+    return dx.view(dtype, shape.m, shape.k);
   }
 
   [[nodiscard]] View dw_view() const {
@@ -96,6 +114,7 @@ struct Operands {
   }
 
   Shape shape;
+  DType dtype;
   device::Buffer x;
   device::Buffer w;
   device::Buffer y;
@@ -107,8 +126,9 @@ struct Operands {
 
 class Report {
  public:
-  Report(Isa isa, Stream& stream, double seconds)
+  Report(Isa isa, Stream& stream, double seconds, DType dtype)
       : isa_(isa),
+        dtype_(dtype),
         threads_(stream.pool().size()),
         seconds_(seconds),
         peak_(bench::peak_flops(stream.pool(), isa)) {}
@@ -118,7 +138,7 @@ class Report {
     const Times t = time_of(seconds_, work);
     const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k);
     fmt::print(
-        "{{\"name\": \"{}\", \"m\": {}, \"n\": {}, \"k\": {}, \"dtype\": \"f32\", \"backend\": "
+        "{{\"name\": \"{}\", \"m\": {}, \"n\": {}, \"k\": {}, \"dtype\": \"{}\", \"backend\": "
         "\"cpu\", "
         "\"isa\": \"{}\", \"threads\": {}, \"min_ms\": {:.4f}, \"median_ms\": {:.4f}, \"max_ms\": "
         "{:.4f}, "
@@ -127,6 +147,7 @@ class Report {
         s.m,
         s.n,
         s.k,
+        dtype_ == DType::bf16 ? "bf16" : "f32",
         name_of(isa_),
         threads_,
         t.min * 1e3,
@@ -140,13 +161,14 @@ class Report {
 
  private:
   Isa isa_;
+  DType dtype_;
   int threads_;
   double seconds_;
-  double peak_;  // of all threads
+  double peak_;  // of all threads, fma of f32
 };
 
-void measure(const Shape& s, Stream& stream, const Report& report) {
-  const Operands o(s);
+void measure(const Shape& s, Stream& stream, const Report& report, DType dtype) {
+  const Operands o(s, dtype);
   const Weight w = o.weight();
   pack_weight(stream, w);
   // The backward passes first: forward with a residual makes y grow from run to run.
@@ -177,9 +199,11 @@ void measure_isa(Isa isa, double seconds, const std::vector<Shape>& shapes) {
   cpu::select_isa(isa);
   for (const int threads : {1, 2}) {
     Stream stream(Backend::cpu, threads);
-    const Report report(isa, stream, seconds);
-    for (const Shape& s : shapes) {
-      measure(s, stream, report);
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Report report(isa, stream, seconds, dtype);
+      for (const Shape& s : shapes) {
+        measure(s, stream, report, dtype);
+      }
     }
   }
 }
