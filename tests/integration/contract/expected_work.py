@@ -58,29 +58,26 @@ def entities(run):
     """[(layer, [parameters])] in order of execution; layer -1 is the embedding's, len(layers) the last stage's own."""
     spec = run.spec
     hidden, vocabulary = spec["hidden"], spec["vocabulary"]
+    gpt2 = spec["family"] == "gpt2"
+    whole = [Parameter(1, hidden, "")]  # a gain, or a bias that every tensor rank holds
+    norm = whole * 2 if gpt2 else whole
     found = [(-1, [Parameter(vocabulary, hidden, "rows", vocabulary)])]
+    if gpt2:
+        found.append((-1, [Parameter(spec["max_positions"], hidden, "")]))
     for i, layer in enumerate(spec["layers"]):
         query = layer["heads"] * layer["head_width"]
         key = layer["kv_heads"] * layer["head_width"]
         groups, ffn = layer["kv_heads"], layer["ffn"]
-        found.append(
-            (
-                i,
-                [
-                    Parameter(1, hidden, ""),
-                    Parameter(query, hidden, "rows", groups),
-                    Parameter(key, hidden, "rows", groups),
-                    Parameter(key, hidden, "rows", groups),
-                    Parameter(hidden, query, "cols", groups),
-                    Parameter(1, hidden, ""),
-                    Parameter(ffn, hidden, "rows", ffn),
-                    Parameter(ffn, hidden, "rows", ffn),
-                    Parameter(hidden, ffn, "cols", ffn),
-                ],
-            )
-        )
+
+        def by_rows(size, units):
+            """A product cut by its outputs, and its bias cut with it."""
+            return [Parameter(size, hidden, "rows", units)] + [Parameter(1, size, "cols", units)] * gpt2
+
+        attention = by_rows(query, groups) + by_rows(key, groups) * 2 + [Parameter(hidden, query, "cols", groups)]
+        mlp = by_rows(ffn, ffn) * (1 if gpt2 else 2) + [Parameter(hidden, ffn, "cols", ffn)]
+        found.append((i, norm + attention + whole * gpt2 + norm + mlp + whole * gpt2))
     last = len(spec["layers"])
-    found.append((last, [Parameter(1, hidden, "")]))
+    found.append((last, norm))
     if not spec["is_tied"]:
         found.append((last, [Parameter(vocabulary, hidden, "rows", vocabulary)]))
     return found
@@ -106,12 +103,12 @@ class Bucket:
         for p in [p for p in parameters if p.cut]:
             for shard in shards:
                 rows, cols = p.of_shard(logical, shard)
-                self.parts.append((rows * cols, max(cols, 1)))
+                self.parts.append((rows * cols, VECTOR_GRAIN if p.rows == 1 else max(cols, 1)))
         for p in [p for p in parameters if not p.cut]:
-            self.parts.append((p.cols, VECTOR_GRAIN))
+            self.parts.append((p.rows * p.cols, VECTOR_GRAIN if p.rows == 1 else p.cols))
         self.elements = sum(elements for elements, _ in self.parts)
         self.grains = sum(-(-elements // grain) for elements, grain in self.parts)
-        self.leaf_width = sum(p.cols for p in parameters if not p.cut)
+        self.leaf_width = sum(p.rows * p.cols for p in parameters if not p.cut)
 
     def owned_grains(self, ranks, rank):
         return len(share(self.grains, ranks, rank))
@@ -140,7 +137,7 @@ def product_flops(run, stage, shards, micro_batches):
             continue
         if layer < len(run.spec["layers"]) or is_head:
             for p in parameters:
-                if p.cut:
+                if p.cut and p.rows > 1:
                     for shard in shards:
                         rows, cols = p.of_shard(run.logical[0], shard)
                         per_pass += 2 * run.rows * rows * cols
@@ -243,7 +240,8 @@ def expected_ranks(run):
         buckets = []
         for layer, parameters in entities(run):
             if stage_of(run, layer) == stage:
-                lanes = 2 if is_tied and layer == -1 and pipeline_ranks == 1 else 1
+                is_table = layer == -1 and parameters[0].cut
+                lanes = 2 if is_tied and is_table and pipeline_ranks == 1 else 1
                 buckets.append(Bucket(run, parameters, shards, lanes))
         if is_tied and pipeline_ranks > 1 and stage == pipeline_ranks - 1:
             mirror = Bucket(run, entities(run)[0][1], shards)
