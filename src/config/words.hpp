@@ -28,10 +28,10 @@ struct Words;
 
 template <>
 struct Words<Precision> {
-  static constexpr std::array all{Word{"fp32", Precision::fp32}, Word{"fp64", Precision::fp64}};
-  static constexpr std::string_view kWhy =
-      "this version runs fp32, and fp64 on the device reference";
-  static constexpr std::array refused{RefusedWord{"bf16", kWhy}, RefusedWord{"fp8", kWhy}};
+  static constexpr std::array all{
+      Word{"fp32", Precision::fp32}, Word{"bf16", Precision::bf16}, Word{"fp64", Precision::fp64}};
+  static constexpr std::array refused{
+      RefusedWord{"fp8", "this version runs fp32, bf16, and fp64 on the device reference"}};
 };
 
 template <>

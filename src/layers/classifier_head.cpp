@@ -45,7 +45,7 @@ ClassifierHead::ClassifierHead(Bucket& bucket, TensorContext& context, Arena& ac
   gradients_.resize(static_cast<std::size_t>(context.shards().size()));
   dh_leaves_.resize(gradients_.size());
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    plan.add(gradients_[i], sums, b, part(static_cast<dim_t>(i)).rows.size());
+    plan.add(gradients_[i], dtype, b, part(static_cast<dim_t>(i)).rows.size());
     plan.add(dh_leaves_[i], sums, b, d);
   }
   memory_ = plan.allocate(activations);
@@ -153,15 +153,16 @@ View ClassifierHead::logits_gradient(dim_t i,
     set_element(weight_, static_cast<dim_t>(b), weight[b]);
   }
   const View out = gradients_[static_cast<std::size_t>(i)];
-  kernels::copy(stream, blocks_[static_cast<std::size_t>(context_.shards().begin + i)], out);
-  kernels::cross_entropy_gradient(stream,
-                                  {.logits = out,
-                                   .targets = targets_,
-                                   .maximum = maximum_,
-                                   .sum = sum_,
-                                   .weight = weight.empty() ? View{} : weight_,
-                                   .first_row = part(i).rows.begin,
-                                   .scale = scale});
+  kernels::cross_entropy_gradient(
+      stream,
+      {.logits = blocks_[static_cast<std::size_t>(context_.shards().begin + i)],
+       .targets = targets_,
+       .maximum = maximum_,
+       .sum = sum_,
+       .weight = weight.empty() ? View{} : weight_,
+       .first_row = part(i).rows.begin,
+       .scale = scale,
+       .gradient = out});
   return out;
 }
 

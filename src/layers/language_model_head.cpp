@@ -18,12 +18,15 @@ LanguageModelHead::LanguageModelHead(
   dh_leaves_.resize(n);
   const DType sums = context.shape.sums();
   MemoryPlan plan;
+  dim_t widest = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    plan.add(logits_[i],
-             sums,
-             chunk,
-             table.part(0, context.shards().begin + static_cast<dim_t>(i)).rows.size());
+    const dim_t width = table.part(0, context.shards().begin + static_cast<dim_t>(i)).rows.size();
+    widest = std::max(widest, width);
+    plan.add(logits_[i], sums, chunk, width);
     plan.add(dh_leaves_[i], sums, context.rows(), context.shape.hidden);
+  }
+  if (context.shape.dtype != sums) {
+    plan.add(narrow_, context.shape.dtype, 1, chunk * widest);
   }
   plan.add(maximum_, sums, 1, chunk);
   plan.add(sum_, sums, 1, chunk);
@@ -107,6 +110,10 @@ void LanguageModelHead::chunk_backward(Range rows, View h, View targets, double 
     const auto at = static_cast<std::size_t>(i);
     Part& p = table_.part(0, context_.shards().begin + i);
     const View logits = logits_[at].slice_rows({0, rows.size()});
+    const View gradient =
+        narrow_.data == nullptr
+            ? logits
+            : View{narrow_.data, rows.size(), logits.cols, logits.cols, narrow_.dtype};
     kernels::cross_entropy_gradient(stream,
                                     {.logits = logits,
                                      .targets = targets.slice_cols(rows),
@@ -114,11 +121,12 @@ void LanguageModelHead::chunk_backward(Range rows, View h, View targets, double 
                                      .sum = sum_.slice_cols({0, rows.size()}),
                                      .weight = {},
                                      .first_row = p.rows.begin,
-                                     .scale = scale});
+                                     .scale = scale,
+                                     .gradient = gradient});
     kernels::product_backward_input(
-        stream, {.dy = logits, .w = p.weight, .dx = dh_leaves_[at].slice_rows(rows)});
+        stream, {.dy = gradient, .w = p.weight, .dx = dh_leaves_[at].slice_rows(rows)});
     kernels::product_backward_weight(stream,
-                                     {.dy = logits,
+                                     {.dy = gradient,
                                       .x = x,
                                       .dw = table_.gradient(lane_, p),
                                       .accumulate = table_.touch(lane_, p)});

@@ -40,10 +40,11 @@ class LanguageModelHead {
   TensorContext& context_;
   Buffer memory_;
   Buffer exchange_;
-  std::vector<View> logits_;     // per local shard (kHeadChunk, V/tp)
-  View statistics_;              // (3*shards, kHeadChunk), all logical shards
-  View maximum_, sum_;           // (1, kHeadChunk)
-  View losses_;                  // (1, T*B)
+  std::vector<View> logits_;  // per local shard (kHeadChunk, V/tp)
+  View narrow_;               // their gradient, of one shard after the other, where it is narrower
+  View statistics_;           // (3*shards, kHeadChunk), all logical shards
+  View maximum_, sum_;        // (1, kHeadChunk)
+  View losses_;               // (1, T*B)
   std::vector<View> dh_leaves_;  // per local shard (T*B, D)
   std::vector<std::size_t> gather_bytes_;
   std::vector<double> slices_;  // losses by logical tensor shard

@@ -10,7 +10,6 @@
 #include "phases/campaign.hpp"
 #include "phases/checkpointing.hpp"
 #include "phases/phase.hpp"
-#include "phases/resume.hpp"
 
 namespace cambium::phases {
 namespace {
@@ -55,7 +54,6 @@ std::string describe_campaign(const CampaignInput& input, int ranks) {
   model::Spec spec;
   if (campaign.model.from) {
     spec = taken_over(checkpoint::open_checkpoint(*campaign.model.from));
-    check_positions(campaign, spec);
     campaign.model.hidden_size = spec.hidden;
     campaign.model.num_attention_heads = spec.layers.front().heads;
     campaign.model.num_key_value_heads = spec.layers.front().kv_heads;
@@ -76,6 +74,11 @@ std::string describe_campaign(const CampaignInput& input, int ranks) {
       p.logical.data,
       parameter_count(inventory(spec)),
       stages_text(plan_stages(spec, p.pipeline, p.stages)));
+  if (campaign.run.precision == config::Precision::bf16) {
+    text +=
+        "precision bf16: activations, their gradients and products; masters, sums and checkpoints "
+        "are fp32\n";
+  }
   for (const config::Phase& phase : campaign.phases) {
     text += fmt::format("  {} ({}){}{}\n",
                         phase.name,

@@ -71,13 +71,14 @@ def measure(folder, dtype):
         final = net(ids, labels=ids).loss.item()
     want = load_file(folder / "after3.safetensors")
     start = load_file(folder / "model.safetensors")
-    moved = {name: relative(after[name] - start[name], want[name] - start[name]) for name in after}
+    matrices = [name for name in after if want[name].dim() >= 2]  # of a vector, one element near zero decides
+    moved = lambda to: torch.cat([(to[name].detach() - start[name]).flatten() for name in matrices])
     far = lambda got, want: max(abs(a - b) for a, b in zip(got, want))
     wanted = [io[k].item() for k in ("loss", "loss_masked", "loss_after3")] + io["train_losses"].tolist()
     return {
         "relative_l2": tensors,
         "gradients_relative_l2": grads,
-        "update_relative_l2": moved,
+        "matrix_updates_relative_l2": relative(moved(after), moved(want)),
         "losses_absolute": far([seen.loss.item(), masked, final, *losses], wanted),
         "grad_norms_relative": max(abs(a / b - 1) for a, b in zip(norms, io["grad_norms"].tolist())),
     }

@@ -16,7 +16,7 @@ TEST(Step, TakesNoMemoryOnceItRunsOnRanks) {
                                                   {.data = 4}};
   for (const comm::PhysicalMesh& mesh : meshes) {
     for (const bool is_sharded : {true, false}) {
-      for (const device::DType dtype : {device::DType::f32}) {
+      for (const device::DType dtype : {device::DType::f32, device::DType::bf16}) {
         for (const bool is_gpt2 : {false, true}) {
           const int made =
               testing::allocations_of_steady_step(testing::world().make_mesh_groups(mesh),

@@ -123,8 +123,7 @@ TEST(Campaign, AllProblemsComeAtOnceByLine) {
 
 TEST(Campaign, WhatThisVersionLacksIsRefusedPlainly) {
   const auto with_run = [](const std::string& word) { return refusal(base_with("seed: 1", word)); };
-  EXPECT_THAT(with_run("precision: bf16"), HasSubstr("this version runs fp32, and fp64"));
-  EXPECT_THAT(with_run("precision: fp8"), HasSubstr("this version runs fp32, and fp64"));
+  EXPECT_THAT(with_run("precision: fp8"), HasSubstr("this version runs fp32, bf16, and fp64"));
   EXPECT_THAT(with_run("profile: amx"), HasSubstr("portable only"));
   EXPECT_THAT(with_run("precision: fp64, device: cpu"), HasSubstr("reference only"));
   EXPECT_THAT(refusal(kBase + "tokenizer: {file: t.json}\n"), HasSubstr("byte tokens only"));

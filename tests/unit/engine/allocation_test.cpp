@@ -17,7 +17,7 @@ TEST(Allocations, AreCounted) {  // else the test below could not fail
 }
 
 TEST(Step, TakesNoMemoryOnceItRuns) {
-  for (const device::DType dtype : {device::DType::f32}) {
+  for (const device::DType dtype : {device::DType::f32, device::DType::bf16}) {
     for (const bool is_gpt2 : {false, true}) {
       for (const int shards : {1, 2}) {
         for (const bool is_sharded : {true, false}) {

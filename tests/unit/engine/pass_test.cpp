@@ -35,6 +35,7 @@ const std::vector<RigShape> kShapes = {
     {.backend = Backend::reference, .dtype = DType::f64, .tensor = 1, .data = 1},
     {.backend = Backend::reference, .dtype = DType::f32, .tensor = 2, .data = 2},
     {.backend = Backend::cpu, .dtype = DType::f32, .tensor = 2, .data = 3},
+    {.backend = Backend::cpu, .dtype = DType::bf16, .tensor = 2, .data = 3},
 };
 
 TEST(Pass, ForwardOnlyGivesTheLossesOfTraining) {

@@ -92,6 +92,25 @@ const Golden& golden() {
   return g;
 }
 
+std::string their_name(std::string name) {
+  for (const auto& [ours, theirs] : {std::pair{"embedding", "wte"},
+                                     {"positions", "wpe"},
+                                     {"layers", "h"},
+                                     {"attention_norm", "ln_1"},
+                                     {"mlp_norm", "ln_2"},
+                                     {"attention.q", "attn.c_attn"},
+                                     {"attention.k", "attn.c_attn"},
+                                     {"attention.v", "attn.c_attn"},
+                                     {"attention.o", "attn.c_proj"},
+                                     {"mlp.up", "mlp.c_fc"},
+                                     {"mlp.down", "mlp.c_proj"}}) {
+    if (const std::size_t at = name.find(ours); at != std::string::npos) {
+      name.replace(at, std::string(ours).size(), theirs);
+    }
+  }
+  return "transformer." + (name.rfind("norm", 0) == 0 ? "ln_f" + name.substr(4) : name);
+}
+
 TEST(ReferenceGpt2, DoublesOnReferenceAgree) {
   expect_golden(golden(), see(golden(), shape_of(Backend::reference, DType::f64)));
 }
@@ -112,6 +131,14 @@ TEST(ReferenceGpt2, TwoTensorAndTwoDataShardsAgreeAndCpuHasTheBitsOfReference) {
       "",
       reference.after3.at("positions.weight"),
       see(golden(), shape_of(Backend::cpu, DType::f32)).after3.at("positions.weight")));
+}
+
+TEST(ReferenceGpt2, Bf16IsAsNearAsAPublicRunAndCpuHasTheBitsOfReference) {
+  for (const int shards : {1, 2}) {
+    const Seen reference = see(golden(), shape_of(Backend::reference, DType::bf16, shards, shards));
+    expect_near_public_bf16(golden(), reference, their_name);
+    expect_same_bits(see(golden(), shape_of(Backend::cpu, DType::bf16, shards, shards)), reference);
+  }
 }
 
 TEST(ReferenceGpt2, ASampleHasTheSameLogitsInAnyBatch) {

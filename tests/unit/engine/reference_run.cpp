@@ -172,6 +172,67 @@ void expect_golden(const Golden& golden, const Seen& seen) {
   expect_after3(golden, seen);
 }
 
+namespace {
+
+void expect_near(double ours, double theirs, const std::string& what) {
+  EXPECT_LE(ours, 3 * theirs) << what;
+  EXPECT_GT(ours, 0.02 * theirs) << what << ": as if it were fp32";
+}
+
+double relative_distance(const Values& got, const Values& want) {
+  EXPECT_EQ(got.size(), want.size());
+  return distance(got, want) / distance(want, Values(want.size(), 0));
+}
+
+void append_difference(Values& to, const Values& a, const Values& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    to.push_back(a[i] - b[i]);
+  }
+}
+
+}  // namespace
+
+void expect_near_public_bf16(const Golden& golden,
+                             const Seen& seen,
+                             const std::function<std::string(const std::string&)>& their_name) {
+  const nlohmann::json& theirs = golden.bf16;
+  const Tensors& io = golden.io;
+  const nlohmann::json& tensors = theirs.at("relative_l2");
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "hidden." + std::to_string(i);
+    expect_near(relative_distance(seen.hidden[i], io.at(name).values), tensors.at(name), name);
+  }
+  expect_near(
+      relative_distance(seen.logits, io.at("logits").values), tensors.at("logits"), "logits");
+  expect_near(std::max({largest_difference({seen.loss}, io.at("loss").values),
+                        largest_difference({seen.loss_masked}, io.at("loss_masked").values),
+                        largest_difference({seen.loss_after3}, io.at("loss_after3").values),
+                        largest_difference(seen.train_losses, io.at("train_losses").values)}),
+              theirs.at("losses_absolute"),
+              "losses");
+  double norms = 0;
+  for (std::size_t i = 0; i < seen.grad_norms.size(); ++i) {
+    norms = std::max(norms, std::abs(seen.grad_norms[i] / io.at("grad_norms").values[i] - 1));
+  }
+  expect_near(norms, theirs.at("grad_norms_relative"), "gradient norms");
+  Values moved;
+  Values should_move;
+  for (const auto& [name, gradient] : seen.gradients) {
+    if (golden.is_noise(name)) {
+      continue;
+    }
+    expect_near(relative_distance(gradient, golden.grads.at(name)),
+                theirs.at("gradients_relative_l2").at(their_name(name)),
+                "gradient of " + name);
+    if (gradient.size() >= 1024) {  // a matrix
+      append_difference(moved, seen.after3.at(name), golden.model.at(name));
+      append_difference(should_move, golden.after3.at(name), golden.model.at(name));
+    }
+  }
+  expect_near(
+      relative_distance(moved, should_move), theirs.at("matrix_updates_relative_l2"), "updates");
+}
+
 void expect_same_bits(const Seen& a, const Seen& b) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_BITS_EQ(a.hidden[i], b.hidden[i]) << i;

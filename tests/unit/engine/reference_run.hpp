@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,7 @@ struct Golden {
   NamedValues model;
   NamedValues grads;
   NamedValues after3;
+  nlohmann::json bf16;  // distances of a public bf16 run
   // Gradients that are zero but for rounding: the optimizer makes noise of them.
   std::vector<std::string> noise;
 
@@ -49,6 +51,7 @@ template <typename Translate>
   Golden g;
   g.spec = spec;
   g.meta = nlohmann::json::parse(std::ifstream(folder / "meta.json"));
+  g.bf16 = nlohmann::json::parse(std::ifstream(folder / "bf16_distance.json"));
   g.io = read_safetensors(folder / "io.safetensors");
   g.model = translate(read_safetensors(folder / "model.safetensors"));
   g.grads = translate(read_safetensors(folder / "grads.safetensors"));
@@ -83,6 +86,12 @@ inline constexpr double kValid = kSamples * (kPositions - 1);
 // Within the tolerances of tests/golden/README.md.
 void expect_golden(const Golden& golden, const Seen& seen);
 void expect_same_bits(const Seen& a, const Seen& b);
+
+// In bf16: within three times the distance of the public bf16 run (tests/golden/README.md), and
+// not so near that it would be fp32. their_name(our name): the public one, which may hold several.
+void expect_near_public_bf16(const Golden& golden,
+                             const Seen& seen,
+                             const std::function<std::string(const std::string&)>& their_name);
 
 // The samples of the vectors over `data` shards, each one micro-batch.
 [[nodiscard]] RigShape shape_of(Backend backend, DType dtype, int tensor = 1, int data = 1);

@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Backends,
                          Closed,
                          ::testing::Combine(::testing::Values(Backend::reference, Backend::cpu),
                                             ::testing::Values(1, 2),
-                                            ::testing::Values(DType::f32)),
+                                            ::testing::Values(DType::f32, DType::bf16)),
                          [](const auto& entry) {
                            return std::string(device::name_of(std::get<0>(entry.param))) +
                                   "Tensor" + std::to_string(std::get<1>(entry.param)) +
