@@ -1,6 +1,7 @@
 // tests/bench/step_bench.cpp — one whole training step (forward, backward, norm, clip, AdamW), and
 // where its time goes; or one forward pass without a backward. One JSON line. Alone or under
-// mpirun; step_bench --help names the options.
+// mpirun; step_bench --help names the options. Peaks are those of fp32 fma: bf16 products can reach
+// twice as much.
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -37,6 +38,7 @@ struct Options {
   comm::Reduction reduction = comm::Reduction::exact;
   std::string block = "none";  // behind every layer: none, closed or open
   bool is_forward_only = false;
+  bool is_bf16 = false;
 };
 
 // tiny and gpt2 are the peers' (a GELU block of 4 d with two matrices). SwiGLU has three matrices,
@@ -200,12 +202,17 @@ std::string breakdown(comm::Group& group,
   return text;
 }
 
+device::DType activations_of(const Options& options) {
+  return options.is_bf16 ? device::DType::bf16 : device::DType::f32;
+}
+
 engine::EngineShape engine_shape(const Options& options) {
   engine::EngineShape shape;
   shape.tensor = {.batch = options.shape.micro_batch,
                   .positions = options.shape.positions,
                   .hidden = options.shape.width,
                   .logical_tensor = options.shape.logical_tensor,
+                  .dtype = activations_of(options),
                   .reduction = options.reduction};
   return shape;
 }
@@ -228,7 +235,7 @@ void run(comm::World& world, const Options& options) {
   comm::check_mesh(where.logical, mesh);
   params::ParamStore store(spec,
                            where,
-                           {device::DType::f32, true, device::Backend::cpu},
+                           {.backend = device::Backend::cpu, .panels = activations_of(options)},
                            std::make_shared<params::Arenas>());
   store.initialise(1);
   store.pack(stream);
@@ -262,7 +269,7 @@ void run(comm::World& world, const Options& options) {
     return;
   }
   fmt::print(
-      R"({{"bench":"{}","shape":"{}","batch":{},"positions":{},"micro_batch":{},"reduction":"{}","block":"{}","cpu":"{}","isa":"{}","ranks":{},"mesh":"{}x{}x{}","threads":{},"steps":{},)"
+      R"({{"bench":"{}","shape":"{}","batch":{},"positions":{},"micro_batch":{},"precision":"{}","reduction":"{}","block":"{}","cpu":"{}","isa":"{}","ranks":{},"mesh":"{}x{}x{}","threads":{},"steps":{},)"
       R"("step_ms":{:.2f},"min_ms":{:.2f},"max_ms":{:.2f},"tokens_per_second":{:.1f},"product_gflops":{:.1f},)"
       R"("peak_gflops":{:.1f},"peak_gbytes":{:.1f},"cpu_share":{:.2f},"peak_rss_MB":{},"loss":{:.4f},)"
       R"("step_breakdown":{{{}}}}})"
@@ -272,6 +279,7 @@ void run(comm::World& world, const Options& options) {
       s.global_batch,
       s.positions,
       s.micro_batch,
+      options.is_bf16 ? "bf16" : "fp32",
       options.reduction == comm::Reduction::fast ? "fast" : "exact",
       options.block,
       processor_name(),
@@ -324,6 +332,7 @@ Options read_options(int argc, char** argv) {
   app.add_option("--block", options.block, "a gated block behind every layer")
       ->check(CLI::IsMember({"none", "closed", "open"}));
   app.add_flag("--forward-only", options.is_forward_only);
+  app.add_flag("--bf16", options.is_bf16, "activations and products");
   app.add_flag_callback(
       "--fast", [&] { options.reduction = comm::Reduction::fast; }, "native reductions");
   try {
