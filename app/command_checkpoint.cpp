@@ -5,40 +5,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "app/commands.hpp"
-#include "base/error.hpp"
-#include "checkpoint/checkpoint.hpp"
+#include "app/checkpoint_of.hpp"
 #include "checkpoint/inspect.hpp"
 #include "checkpoint/read.hpp"
-#include "comm/collectively.hpp"
 
 namespace cambium::app {
-namespace {
-
-// A checkpoint, or a run directory's latest.
-checkpoint::Checkpoint open(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path) / "checkpoints";
-  if (std::filesystem::is_directory(folder)) {
-    const checkpoint::Latest latest = checkpoint::find_latest(folder);
-    if (latest.checkpoint) {
-      return *latest.checkpoint;
-    }
-    throw Error(Code::bad_input, folder.string() + ": no checkpoint");
-  }
-  return checkpoint::open_checkpoint(path);
-}
-
-// What rank 0 does alone, all ranks end with together.
-template <typename F>
-void on_rank_0(Context& context, const char* what, F&& work) {
-  comm::collectively(context.world->group(), what, [&] {
-    if (context.world->rank() == 0) {
-      work();
-    }
-  });
-}
-
-}  // namespace
 
 void add_inspect(CLI::App& app, Context& context) {
   auto path = std::make_shared<std::string>();  // outlives this function, with the callback
@@ -48,7 +19,7 @@ void add_inspect(CLI::App& app, Context& context) {
   command->add_flag("--json", *json, "as JSON");
   command->callback([&context, path, json] {
     on_rank_0(context, "inspect", [&] {
-      const checkpoint::Checkpoint c = open(*path);
+      const checkpoint::Checkpoint c = checkpoint_of(*path);
       fmt::print("{}\n", *json ? checkpoint::inspect_json(c).dump(2) : checkpoint::inspect_text(c));
     });
   });
@@ -63,7 +34,8 @@ void add_compare(CLI::App& app, Context& context) {
   command->add_option("b", paths->second, "checkpoint folder or run directory")->required();
   command->callback([&context, paths] {
     on_rank_0(context, "compare", [&] {
-      const checkpoint::Comparison c = checkpoint::compare(open(paths->first), open(paths->second));
+      const checkpoint::Comparison c =
+          checkpoint::compare(checkpoint_of(paths->first), checkpoint_of(paths->second));
       if (c.equal()) {
         fmt::print("equal: {} arrays, {} elements\n", c.arrays_compared, c.elements_compared);
         return;
@@ -90,7 +62,7 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_option("checkpoint", *path, "checkpoint folder or run directory")->required();
   command->callback([&context, path] {
     on_rank_0(context, "verify", [&] {
-      const checkpoint::Checkpoint c = open(*path);
+      const checkpoint::Checkpoint c = checkpoint_of(*path);
       const std::vector<std::string> damaged = checkpoint::verify(c);
       if (damaged.empty()) {
         fmt::print("whole: {} ({} files)\n", c.path.string(), c.manifest.files.size());

@@ -23,6 +23,8 @@ void add_validate(CLI::App& app, Context& context);
 void add_inspect(CLI::App& app, Context& context);
 void add_compare(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
+void add_import(CLI::App& app, Context& context);
+void add_export(CLI::App& app, Context& context);
 void add_report(CLI::App& app, Context& context);
 
 // "cambium 0.1.0 (…)": what --version prints.

@@ -38,6 +38,8 @@ int run(comm::World& world, int argc, char** argv, Context& context) {
   add_inspect(app, context);
   add_compare(app, context);
   add_verify(app, context);
+  add_import(app, context);
+  add_export(app, context);
   add_report(app, context);
   if (const std::string wrong = wrong_command(app, argc, argv); !wrong.empty()) {
     if (world.rank() == 0) {
