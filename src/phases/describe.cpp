@@ -10,6 +10,7 @@
 #include "phases/campaign.hpp"
 #include "phases/checkpointing.hpp"
 #include "phases/phase.hpp"
+#include "phases/resume.hpp"
 
 namespace cambium::phases {
 namespace {
@@ -54,6 +55,7 @@ std::string describe_campaign(const CampaignInput& input, int ranks) {
   model::Spec spec;
   if (campaign.model.from) {
     spec = taken_over(checkpoint::open_checkpoint(*campaign.model.from));
+    check_positions(campaign, spec);
     campaign.model.hidden_size = spec.hidden;
     campaign.model.num_attention_heads = spec.layers.front().heads;
     campaign.model.num_key_value_heads = spec.layers.front().kv_heads;
