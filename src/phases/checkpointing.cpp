@@ -245,6 +245,19 @@ void load_parameters(Session& session, const checkpoint::Checkpoint& from) {
   store.pack(*session.stream);
 }
 
+checkpoint::Checkpoint open_model(const std::filesystem::path& from) {
+  if (std::filesystem::exists(from / "config.json") &&
+      !std::filesystem::exists(from / "manifest.json")) {
+    throw Error(
+        Code::usage,
+        fmt::format("model.from: {} is a Hugging Face folder, expected a checkpoint; make one with "
+                    "cambium import {} NEW_FOLDER",
+                    from.string(),
+                    from.string()));
+  }
+  return checkpoint::open_checkpoint(from);
+}
+
 model::Spec taken_over(const checkpoint::Checkpoint& from) {
   model::Spec spec = state_from_json(from.state()).spec;
   const auto is_open = [&](const std::string& parameter) {

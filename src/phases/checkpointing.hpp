@@ -27,6 +27,10 @@ void keep_phase_end(Session& session, std::size_t index, const std::filesystem::
 // any layout. Collective over: world.
 void load_parameters(Session& session, const checkpoint::Checkpoint& from);
 
+// The checkpoint that `model.from` names. Throws Error(bad_input), and Error(usage) with the
+// command to call for a folder of Hugging Face.
+[[nodiscard]] checkpoint::Checkpoint open_model(const std::filesystem::path& from);
+
 // The spec of a model taken over from another run: what was opened there stays open here, births
 // are past.
 [[nodiscard]] model::Spec taken_over(const checkpoint::Checkpoint& from);

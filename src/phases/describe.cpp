@@ -54,7 +54,7 @@ std::string describe_campaign(const CampaignInput& input, int ranks) {
   }
   model::Spec spec;
   if (campaign.model.from) {
-    spec = taken_over(checkpoint::open_checkpoint(*campaign.model.from));
+    spec = taken_over(open_model(*campaign.model.from));
     check_positions(campaign, spec);
     campaign.model.hidden_size = spec.hidden;
     campaign.model.num_attention_heads = spec.layers.front().heads;

@@ -142,7 +142,7 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
     }
     std::optional<checkpoint::Checkpoint> model_from;
     if (!start.from && campaign.model.from) {
-      model_from = checkpoint::open_checkpoint(*campaign.model.from);
+      model_from = open_model(*campaign.model.from);
       take_sizes(effective.model, state_from_json(model_from->state()).spec);
     }
     start.parallel = config::resolve_parallel(effective, world.size());

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/philox.hpp"
+#include "config/families.hpp"
 #include "engine/engine.hpp"
 #include "tests/bench/peak.hpp"
 
@@ -39,11 +40,12 @@ struct Options {
   std::string block = "none";  // behind every layer: none, closed or open
   bool is_forward_only = false;
   bool is_bf16 = false;
+  std::string family = "llama";  // gpt2: two matrices of 4 d in the mlp, as the peers have
 };
 
-// tiny and gpt2 are the peers' (a GELU block of 4 d with two matrices). SwiGLU has three matrices,
-// so that its width is 8/3 d for as many FLOPs: 682.7 for tiny, rounded up to 688 (0.3 % more work
-// a layer than the peer), 2048 for gpt2.
+// tiny and gpt2 are the peers' (a GELU block of 4 d with two matrices: --family gpt2). SwiGLU has
+// three, so that its width is 8/3 d for as many FLOPs: 682.7 for tiny, rounded up to 688 (0.3 %
+// more work a layer than the peer), 2048 for gpt2.
 const Shape kShapes[] = {
     {"tiny", 4, 256, 8, 8, 688, 8192, 256, 8, 8, 1, 1},
     {"gpt2", 12, 768, 12, 12, 2048, 50304, 256, 4, 4, 1, 1},
@@ -77,11 +79,15 @@ std::string processor_name() {
 model::Spec spec_of(const Options& options) {
   const Shape& s = options.shape;
   config::ModelConfig c;
+  for (const config::FamilyTraits& family : config::kFamilies) {
+    c.family = family.name == options.family ? family.family : c.family;
+  }
+  const bool is_gpt2 = c.family == config::Family::gpt2;
   c.hidden_size = s.width;
-  c.intermediate_size = s.ffn;
+  c.intermediate_size = is_gpt2 ? 4 * s.width : s.ffn;
   c.num_hidden_layers = s.layers;
   c.num_attention_heads = s.heads;
-  c.num_key_value_heads = s.kv_heads;
+  c.num_key_value_heads = is_gpt2 ? s.heads : s.kv_heads;
   c.max_position_embeddings = s.positions;
   c.tie_word_embeddings = true;
   model::Spec spec = model::make_spec(c, s.vocabulary);
@@ -269,13 +275,14 @@ void run(comm::World& world, const Options& options) {
     return;
   }
   fmt::print(
-      R"({{"bench":"{}","shape":"{}","batch":{},"positions":{},"micro_batch":{},"precision":"{}","reduction":"{}","block":"{}","cpu":"{}","isa":"{}","ranks":{},"mesh":"{}x{}x{}","threads":{},"steps":{},)"
+      R"({{"bench":"{}","shape":"{}","family":"{}","batch":{},"positions":{},"micro_batch":{},"precision":"{}","reduction":"{}","block":"{}","cpu":"{}","isa":"{}","ranks":{},"mesh":"{}x{}x{}","threads":{},"steps":{},)"
       R"("step_ms":{:.2f},"min_ms":{:.2f},"max_ms":{:.2f},"tokens_per_second":{:.1f},"product_gflops":{:.1f},)"
       R"("peak_gflops":{:.1f},"peak_gbytes":{:.1f},"cpu_share":{:.2f},"peak_rss_MB":{},"loss":{:.4f},)"
       R"("step_breakdown":{{{}}}}})"
       "\n",
       options.is_forward_only ? "forward" : "step",
       s.name,
+      options.family,
       s.global_batch,
       s.positions,
       s.micro_batch,
@@ -319,6 +326,7 @@ Options read_options(int argc, char** argv) {
   app.add_option_function<std::string>("shape", choose)
       ->check(CLI::IsMember(names))
       ->trigger_on_parse();
+  app.add_option("--family", options.family)->check(CLI::IsMember({"llama", "gpt2"}));
   app.add_option("--threads", options.threads, "of each rank");
   app.add_option("--steps", options.steps);
   app.add_option("--batch", shape.global_batch, "sequences of a step");

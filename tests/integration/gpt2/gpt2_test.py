@@ -54,6 +54,16 @@ class Gpt2(support.Story):
         self.run_to_end("two", 1, {"parallel.logical.tensor": 2})
         self.assertNotEqual(self.numbers("two"), self.numbers("one"))
 
+    def test_every_layout_gives_the_same_bits_in_bf16(self):
+        bf16 = {"run.precision": "bf16"}
+        self.run_to_end("one", 1, bf16)
+        for physical, settings in LAYOUTS[:3]:
+            name = "x".join(map(str, physical))
+            with self.subTest(layout=name):
+                ranks, mesh = support.layout(*physical)
+                self.run_to_end(name, ranks, mesh | settings | bf16)
+                self.assert_equal_runs(name, "one")
+
     def test_each_rank_does_its_part_only(self):
         """ranks.json holds what expected_work.py derives; growth is left out, because its probe computes too."""
         plain = self.folder / "plain.yaml"

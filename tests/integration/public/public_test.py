@@ -184,6 +184,11 @@ class Public(support.Story):
         self.assertEqual(loss[0][-1:], loss[1])
         self.assert_one_line(self.command("export", "run", "out", code=2), "out/config.json: exists")
 
+        direct = again | {"model": {"from": str(self.folder / "out")}}
+        for command in ("run", "validate"):
+            ended = self.command(command, support.write_config(self.folder / "direct.yaml", direct), code=2)
+            self.assert_one_line(ended, r"model.from: \S+/out is a Hugging Face folder, .* cambium import \S+/out NEW_FOLDER")
+
         # An inserted block has no public form.
         grow = {"name": "grow", "kind": "grow", "operations": [{"insert_gated_residual": {"after": "embedding"}}]}
         grown = campaign | {"phases": [train, grow | {"verify": {"batches": 1}}]}
