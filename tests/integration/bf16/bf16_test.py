@@ -29,6 +29,10 @@ LAYOUTS = [
 KILLS = ["step,rank=0,step=3", "growth.committed,rank=0", "step,rank=0,step=8"]
 
 
+def named_values(checkpoint):
+    return {array.name: array.values for array in support.read_model(checkpoint)["parameters"].values()}
+
+
 class Bf16(support.Story):
     config = support.CONFIGS / "tiny/bf16.yaml"
 
@@ -97,6 +101,28 @@ class Bf16(support.Story):
         self.run_layout("killed", (1, 2, 1))
 
         self.assert_equal_runs("killed", "one")
+
+    def test_masters_start_a_campaign_of_another_precision(self):
+        first = {"phases.continue.steps": 1, "phases.intents.steps": 1}
+        self.run_layout("bf16", (1, 1, 1), first)
+        look = {"kind": "evaluate", "task": "loss", "batches": 2, "global_batch_size": 8, "sequence_length": 33}
+        campaign = {
+            "run": {"name": "look", "seed": 11},
+            "model": {"from": str(self.checkpoint("bf16"))},
+            "parallel": {"micro_batch_size": 1, "logical": {"tensor": 4, "data": 4}},
+            "tokenizer": {"bytes": True},
+            "phases": [look | {"name": "look", "data": str(support.CONFIGS / "data/tinyshakespeare/validation.txt")}],
+        }
+        config = support.write_config(self.folder / "look.yaml", campaign)
+        masters = named_values(self.checkpoint("bf16"))
+        losses = {}
+        for precision in ("fp32", "bf16"):
+            self.run_layout(precision + "-look", (1, 1, 1), {"run.precision": precision}, config=config)
+            losses[precision] = self.lines(precision + "-look")[-1]["validation_loss"]
+            for name, values in named_values(self.checkpoint(precision + "-look")).items():
+                self.assert_equal_bits(values, masters[name], f"{precision}: {name}")
+        self.assertNotEqual(losses["bf16"], losses["fp32"])
+        self.assertAlmostEqual(losses["bf16"], losses["fp32"], delta=0.01)
 
     def test_activations_travel_in_two_bytes_and_everything_else_in_four(self):
         config = support.CONFIGS / "tiny/contract.yaml"

@@ -227,6 +227,27 @@ TEST(MtsslTask, CountsWhatItSees) {
   }
 }
 
+TEST(MtsslTask, Bf16StaysNearFp32AndCpuHasTheBitsOfReference) {
+  for (RigShape shape : kShapes) {
+    const auto sums_of = [&](device::Backend backend, device::DType dtype) {
+      shape.backend = backend;
+      shape.dtype = dtype;
+      return Semi(shape).pass(0.1);
+    };
+    const std::vector<double> wide = sums_of(device::Backend::cpu, device::DType::f32);
+    const std::vector<double> narrow = sums_of(device::Backend::cpu, device::DType::bf16);
+    EXPECT_BITS_EQ(sums_of(device::Backend::reference, device::DType::bf16), narrow);
+    // The mask is steep: what an activation's rounding moves, it moves further.
+    for (const auto& [sum, bound] : {std::pair{phases::kLabelledLoss, 0.01},
+                                     {phases::kUnlabelledLoss, 0.1},
+                                     {phases::kProducts, 0.1}}) {
+      const auto at = static_cast<std::size_t>(sum);
+      EXPECT_NE(narrow[at], wide[at]) << sum;
+      EXPECT_NEAR(narrow[at], wide[at], bound * std::abs(wide[at])) << sum;
+    }
+  }
+}
+
 // With every mask at 1 the loss is a function of the parameters alone, up to jumps of the
 // pseudo-labels.
 TEST(MtsslTask, TheStepsGradientIsThatOfItsLoss) {
