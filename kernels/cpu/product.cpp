@@ -307,42 +307,38 @@ void for_panels(Stream& stream, dim_t panels, dim_t elements, F&& work) {
 
 }  // namespace
 
+// One walk over the weight fills both kinds of panels: the 48 rows that are one forward panel are
+// 48 sum indices of every transposed panel, and still in the cache.
 void pack_weight(Stream& stream, const Weight& w) {
   const dim_t n = w.plain.rows;
   const dim_t k = w.plain.cols;
   const dim_t stride = w.plain.stride;
-  if (!w.forward.empty()) {
-    const bool is_bf16 = w.forward.dtype == DType::bf16;
-    const dim_t units = is_bf16 ? (k + 1) / 2 : k;
-    const auto pack = is_bf16 ? pack_transposed_rounded : kPackTransposed;
-    for_panels(stream, ceil_div(n, kPanelWidth), n * k, [&](Range range) {
-      for (dim_t panel = range.begin; panel < range.end; ++panel) {
-        const dim_t row = panel * kPanelWidth;
-        pack(at<float>(w.plain, row, 0),
-             stride,
-             std::min(kPanelWidth, n - row),
-             k,
-             static_cast<float*>(w.forward.data) + row * units,
-             kPanelWidth);
+  const dim_t paired = w.forward.dtype == DType::bf16 || w.transposed.dtype == DType::bf16 ? 2 : 1;
+  const Pack rows_to_columns = paired == 2 ? pack_transposed_rounded : kPackTransposed;
+  const Pack columns_to_columns = paired == 2 ? pack_copied_rounded : kPackCopied;
+  for_panels(stream, ceil_div(n, kPanelWidth), n * k, [&](Range range) {
+    for (dim_t panel = range.begin; panel < range.end; ++panel) {
+      const dim_t row = panel * kPanelWidth;
+      const dim_t rows = std::min(kPanelWidth, n - row);
+      if (!w.forward.empty()) {
+        rows_to_columns(at<float>(w.plain, row, 0),
+                        stride,
+                        rows,
+                        k,
+                        static_cast<float*>(w.forward.data) + row * ceil_div(k, paired),
+                        kPanelWidth);
       }
-    });
-  }
-  if (!w.transposed.empty()) {
-    const bool is_bf16 = w.transposed.dtype == DType::bf16;
-    const dim_t units = is_bf16 ? (n + 1) / 2 : n;
-    const auto pack = is_bf16 ? pack_copied_rounded : kPackCopied;
-    for_panels(stream, ceil_div(k, kPanelWidth), n * k, [&](Range range) {
-      for (dim_t panel = range.begin; panel < range.end; ++panel) {
-        const dim_t column = panel * kPanelWidth;
-        pack(at<float>(w.plain, 0, column),
-             stride,
-             std::min(kPanelWidth, k - column),
-             n,
-             static_cast<float*>(w.transposed.data) + column * units,
-             kPanelWidth);
+      for (dim_t column = 0; column < k && !w.transposed.empty(); column += kPanelWidth) {
+        columns_to_columns(at<float>(w.plain, row, column),
+                           stride,
+                           std::min(kPanelWidth, k - column),
+                           rows,
+                           static_cast<float*>(w.transposed.data) + column * ceil_div(n, paired) +
+                               row / paired * kPanelWidth,
+                           kPanelWidth);
       }
-    });
-  }
+    }
+  });
 }
 
 void product_forward(Stream& stream, const ProductForward& a) {

@@ -54,11 +54,9 @@ void check_panels(const char* what, const View& panels, dim_t columns, dim_t k, 
                   panels.cols));
 }
 
-// Read once for each kind of panels, and written.
+// The weight is read once, whatever is written.
 double packed_bytes(const Weight& w) {
-  const auto kinds =
-      static_cast<double>((w.forward.empty() ? 0 : 1) + (w.transposed.empty() ? 0 : 1));
-  return kinds * bytes_in(w.plain) + bytes_in(w.forward, w.transposed);
+  return bytes_in(w.plain, w.forward, w.transposed);
 }
 
 [[noreturn]] void throw_no_backend(Backend backend) {
