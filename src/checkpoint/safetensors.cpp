@@ -68,11 +68,12 @@ PublicTensor tensor_of(const std::string& name,
   const auto end = entry.at("data_offsets").at(1).get<std::uint64_t>();
   if (begin > end || end > data_bytes) {
     refuse(file,
-           fmt::format("{}: its data stand at {} to {}, the file has {} bytes of data",
-                       name,
-                       begin,
-                       end,
-                       data_bytes));
+           fmt::format(
+               "{}: its data stand at {} to {}, the file has {} bytes of data: it is cut short",
+               name,
+               begin,
+               end,
+               data_bytes));
   }
   t.begin = data_begin + begin;
   t.bytes = end - begin;
@@ -99,14 +100,23 @@ std::vector<PublicTensor> tensors_of_file(const std::filesystem::path& file) {
   }
   char length_bytes[8];
   if (!in.read(length_bytes, sizeof length_bytes)) {
-    refuse(file, fmt::format("{} bytes, too short for a safetensors file", size));
+    refuse(file, fmt::format("{} bytes, too short for a safetensors file: it is cut short", size));
+  }
+  const std::string_view start(length_bytes, sizeof length_bytes);
+  if (start == "version ") {
+    refuse(file, "a Git LFS pointer, expected the file that it stands for; call git lfs pull");
   }
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) {
     length = length << 8 | static_cast<unsigned char>(length_bytes[i]);
   }
   if (length > kLargestHeader || length > size - 8) {
-    refuse(file, fmt::format("a header of {} bytes in a file of {}", length, size));
+    refuse(file,
+           fmt::format("a header of {} bytes in a file of {}: {}",
+                       length,
+                       size,
+                       start.front() == '<' ? "it is a web page, not a safetensors file"
+                                            : "it is cut short, or no safetensors file"));
   }
   std::string text(length, '\0');
   if (!in.read(text.data(), static_cast<std::streamsize>(length))) {
@@ -148,6 +158,38 @@ std::vector<float> converted(const std::string& bytes, const Convert& convert) {
   return values;
 }
 
+// {tensor: file} of an index.
+std::map<std::string, std::filesystem::path> read_index(const std::filesystem::path& index) {
+  try {
+    const json list = json::parse(read_file(index));
+    std::map<std::string, std::filesystem::path> files;
+    for (const auto& [name, file] : list.at("weight_map").items()) {
+      const std::filesystem::path path(file.get<std::string>());
+      if (path.has_parent_path() || path.empty()) {
+        refuse(index, fmt::format("{}: \"{}\" is no file of the folder", name, path.string()));
+      }
+      files[name] = path;
+    }
+    return files;
+  } catch (const json::exception& e) {
+    refuse(index, e.what());
+  }
+}
+
+// All that are missing, at once.
+void expect_files(const std::set<std::filesystem::path>& files,
+                  const std::filesystem::path& where) {
+  std::string missing;
+  for (const std::filesystem::path& file : files) {
+    if (!std::filesystem::exists(file)) {
+      missing += (missing.empty() ? "" : ", ") + file.filename().string();
+    }
+  }
+  if (!missing.empty()) {
+    refuse(where, "not there: " + missing);
+  }
+}
+
 }  // namespace
 
 dim_t PublicTensor::elements() const {
@@ -158,36 +200,49 @@ std::string PublicTensor::shape_text() const {
   return fmt::format("({})", fmt::join(shape, ", "));
 }
 
-std::vector<PublicTensor> list_tensors(const std::filesystem::path& folder) {
-  std::set<std::filesystem::path> files;
+PublicFolder list_tensors(const std::filesystem::path& folder) {
   const std::filesystem::path index = folder / "model.safetensors.index.json";
-  if (std::filesystem::exists(index)) {
-    try {
-      const json list = json::parse(read_file(index));
-      for (const auto& [name, file] : list.at("weight_map").items()) {
-        // A name, not a way out of the folder.
-        files.insert(folder / std::filesystem::path(file.get<std::string>()).filename());
-      }
-    } catch (const json::exception& e) {
-      refuse(index, e.what());
-    }
-  } else {
+  const bool has_index = std::filesystem::exists(index);
+  const std::map<std::string, std::filesystem::path> listed =
+      has_index ? read_index(index) : std::map<std::string, std::filesystem::path>();
+  std::set<std::filesystem::path> files;
+  for (const auto& [name, file] : listed) {
+    files.insert(folder / file);
+  }
+  if (!has_index) {
     files.insert(folder / "model.safetensors");
   }
-  std::vector<PublicTensor> all;
+  expect_files(files, has_index ? index : folder);
+  PublicFolder all;
   for (const std::filesystem::path& file : files) {
     const std::vector<PublicTensor> more = tensors_of_file(file);
-    all.insert(all.end(), more.begin(), more.end());
+    all.tensors.insert(all.tensors.end(), more.begin(), more.end());
   }
-  std::sort(all.begin(), all.end(), [](const PublicTensor& a, const PublicTensor& b) {
-    return a.name < b.name;
-  });
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    if (all[i].name == all[i - 1].name) {
-      refuse(all[i].file,
-             fmt::format("{} stands in {} too", all[i].name, all[i - 1].file.string()));
+  std::sort(all.tensors.begin(),
+            all.tensors.end(),
+            [](const PublicTensor& a, const PublicTensor& b) { return a.name < b.name; });
+  for (std::size_t i = 1; i < all.tensors.size(); ++i) {
+    const PublicTensor& before = all.tensors[i - 1];
+    if (all.tensors[i].name == before.name) {
+      refuse(all.tensors[i].file,
+             fmt::format("{} stands in {} too", before.name, before.file.string()));
     }
   }
+  for (const auto& [name, file] : listed) {
+    const auto found = std::lower_bound(
+        all.tensors.begin(), all.tensors.end(), name, [](const PublicTensor& t, const auto& n) {
+          return t.name < n;
+        });
+    if (found == all.tensors.end() || found->name != name || found->file != folder / file) {
+      refuse(index, fmt::format("{} is not in {}, where the index has it", name, file.string()));
+    }
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".safetensors" && files.count(entry.path()) == 0) {
+      all.notices.push_back(entry.path().string() + ": not taken: the index does not name it");
+    }
+  }
+  std::sort(all.notices.begin(), all.notices.end());
   return all;
 }
 
@@ -218,8 +273,10 @@ std::vector<float> read_tensor(const PublicTensor& tensor) {
          fmt::format("{}: dtype {}, expected F32, F16 or BF16", tensor.name, tensor.dtype));
 }
 
-void write_tensors(const std::filesystem::path& path, const std::vector<NewTensor>& tensors) {
-  json header = {{"__metadata__", {{"format", "pt"}}}};
+void write_tensors(const std::filesystem::path& path,
+                   const std::vector<NewTensor>& tensors,
+                   const std::map<std::string, std::string>& metadata) {
+  json header = {{"__metadata__", metadata}};
   std::uint64_t offset = 0;
   for (const NewTensor& t : tensors) {
     const std::uint64_t bytes = static_cast<std::uint64_t>(product_of(t.shape)) * sizeof(float);

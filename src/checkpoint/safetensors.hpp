@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,17 @@ struct PublicTensor {
   [[nodiscard]] std::string shape_text() const;
 };
 
-// Every tensor of the folder's files, by name ascending. Throws Error(bad_input) naming file and
-// tensor: a header that is cut short or no JSON, offsets outside the file, a size that is not the
-// shape's, a name that stands twice, a shard that is missing.
-[[nodiscard]] std::vector<PublicTensor> list_tensors(const std::filesystem::path& folder);
+struct PublicFolder {
+  std::vector<PublicTensor> tensors;  // by name ascending
+  std::vector<std::string> notices;   // files that lie there and belong to nothing
+};
+
+// Every tensor of model.safetensors, or of the shards that the index names; nothing is read but
+// headers. Throws Error(bad_input) naming file and tensor, with a hint: no safetensors file (a Git
+// LFS pointer, a web page), one that is cut short, a header that is no JSON, offsets outside the
+// file, a size that is not the shape's, an unknown dtype, a name that stands twice, a shard or a
+// listed tensor that is missing.
+[[nodiscard]] PublicFolder list_tensors(const std::filesystem::path& folder);
 
 // The elements, row-major, widened to fp32, which keeps every bit. Throws Error(bad_input) for
 // another dtype, Error(storage) when the disk fails.
@@ -43,7 +51,10 @@ struct NewTensor {
   std::function<std::vector<float>()> values;
 };
 
-// One F32 file, written beside `path` and renamed: whole or absent. Throws Error(storage).
-void write_tensors(const std::filesystem::path& path, const std::vector<NewTensor>& tensors);
+// One F32 file with `metadata` in its header, written beside `path` and renamed: whole or absent.
+// Throws Error(storage).
+void write_tensors(const std::filesystem::path& path,
+                   const std::vector<NewTensor>& tensors,
+                   const std::map<std::string, std::string>& metadata);
 
 }  // namespace cambium::checkpoint

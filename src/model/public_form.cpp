@@ -83,7 +83,7 @@ PublicPlace public_place(const PublicForm& form, const Spec& spec, const Paramet
     return whole(prefix + std::string(form.positions) + ".weight");
   }
   if (ours == "head.weight") {
-    return whole("lm_head.weight");
+    return whole(kPublicHead);
   }
   if (ours == "norm.weight" || ours == "norm.bias") {
     return whole(prefix + std::string(form.norm) + ours.substr(ours.find('.')));
@@ -139,10 +139,7 @@ json public_config(const Spec& spec) {
   return config;
 }
 
-bool is_ignored(const PublicForm& form, const Spec& spec, std::string_view name) {
-  if (name == "lm_head.weight") {
-    return spec.is_tied;
-  }
+bool is_ignored(const PublicForm& form, std::string_view name) {
   for (const std::string_view ending : form.ignored) {
     if (name.size() >= ending.size() && name.substr(name.size() - ending.size()) == ending) {
       return true;
@@ -162,6 +159,10 @@ T public_value(const json& config, const char* key, const T& otherwise) {
   } catch (const json::exception&) {
     refuse(fmt::format("{}: unexpected value {}", key, found->dump()));
   }
+}
+
+dim_t public_size(const json& config, const char* key, dim_t otherwise) {
+  return config.contains(key) && !config[key].is_null() ? public_size(config, key) : otherwise;
 }
 
 dim_t public_size(const json& config, const char* key) {

@@ -34,7 +34,8 @@ struct PublicForm {
   std::string_view layers;  // before the layer's index
   std::string_view norm;
   std::span<const LayerName> layer;
-  bool is_transposed;  // a layer's matrices are stored (inputs, outputs)
+  bool is_transposed;       // a layer's matrices are stored (inputs, outputs)
+  std::string_view rotary;  // which elements of a head turn together, for the files' metadata
   // Endings of tensors that hold no parameter: masks, frequencies.
   std::span<const std::string_view> ignored;
   // Throw Error(bad_input) and Error(usage) for what the other side does not compute.
@@ -66,17 +67,19 @@ struct PublicPlace {
 // differ.
 [[nodiscard]] nlohmann::json public_config(const Spec& spec);
 
-// Whether a tensor of a public file holds no parameter of `spec`: a mask, or the second name of a
-// tied table.
-[[nodiscard]] bool is_ignored(const PublicForm& form, const Spec& spec, std::string_view name);
+// Whether a tensor of a public file holds no parameter: a mask, frequencies.
+[[nodiscard]] bool is_ignored(const PublicForm& form, std::string_view name);
+
+inline constexpr const char* kPublicHead = "lm_head.weight";
 
 // --- for the families' own files
 
 // The value of `key`; `otherwise` where the key is absent or null. Throws Error(bad_input).
 template <typename T>
 [[nodiscard]] T public_value(const nlohmann::json& config, const char* key, const T& otherwise);
-// The same for a key that must be there.
+// A positive number; the first must be there, `otherwise` stands for one that is absent or null.
 [[nodiscard]] dim_t public_size(const nlohmann::json& config, const char* key);
+[[nodiscard]] dim_t public_size(const nlohmann::json& config, const char* key, dim_t otherwise);
 
 // Throws Error(bad_input) unless `key` is absent, null or `expected`.
 template <typename T>

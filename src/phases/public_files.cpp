@@ -57,26 +57,54 @@ void each_element(const PublicPlace& place, const ParameterSpec& p, const Visit&
 }
 
 // A folder's tensors by name, and which of them were taken.
-class PublicFolder {
+class PublicFiles {
  public:
-  PublicFolder(const std::filesystem::path& folder, const model::PublicForm& form)
-      : folder_(folder), form_(form), tensors_(checkpoint::list_tensors(folder)) {}
+  PublicFiles(const std::filesystem::path& folder, const model::PublicForm& form)
+      : folder_(folder), form_(form), files_(checkpoint::list_tensors(folder)) {}
 
   // Old files leave the family's prefix out.
   const PublicTensor& take(const std::string& name) {
-    const std::string prefix(form_.prefix);
-    for (PublicTensor& t : tensors_) {
-      if (t.name == name || (name.rfind(prefix, 0) == 0 && t.name == name.substr(prefix.size()))) {
-        taken_.insert(t.name);
-        return t;
-      }
+    if (const PublicTensor* t = find(name)) {
+      taken_.insert(t->name);
+      return *t;
     }
-    throw Error(Code::bad_input, folder_.string() + ": no tensor " + name);
+    throw Error(
+        Code::bad_input,
+        folder_.string() + ": no tensor " + name +
+            (name == model::kPublicHead ? ", which tie_word_embeddings: false of config.json wants"
+                                        : ""));
   }
 
-  void expect_all_taken(const model::Spec& spec) const {
-    for (const PublicTensor& t : tensors_) {
-      if (taken_.count(t.name) == 0 && !model::is_ignored(form_, spec, t.name)) {
+  // A tied table may stand there under its second name too, with the same bits.
+  void take_second_name(const std::string& table) {
+    const PublicTensor* head = find(model::kPublicHead);
+    if (head == nullptr) {
+      return;
+    }
+    const PublicTensor& first = take(table);
+    const auto bytes_of = [](const std::vector<float>& v) {
+      return std::string_view(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(float));
+    };
+    const std::vector<float> a = checkpoint::read_tensor(first);
+    const std::vector<float> b = checkpoint::read_tensor(*head);
+    if (bytes_of(a) != bytes_of(b)) {
+      throw Error(
+          Code::bad_input,
+          fmt::format("{}: {} is not {}, which tie_word_embeddings: true of config.json says",
+                      head->file.string(),
+                      head->name,
+                      first.name));
+    }
+    taken_.insert(head->name);
+  }
+
+  [[nodiscard]] const std::vector<std::string>& notices() const {
+    return files_.notices;
+  }
+
+  void expect_all_taken() const {
+    for (const PublicTensor& t : files_.tensors) {
+      if (taken_.count(t.name) == 0 && !model::is_ignored(form_, t.name)) {
         throw Error(Code::bad_input,
                     fmt::format("{}: {} {} belongs to no parameter of the network of config.json",
                                 t.file.string(),
@@ -87,17 +115,28 @@ class PublicFolder {
   }
 
  private:
+  [[nodiscard]] const PublicTensor* find(const std::string& name) const {
+    const std::string prefix(form_.prefix);
+    for (const PublicTensor& t : files_.tensors) {
+      if (t.name == name || (name.rfind(prefix, 0) == 0 && t.name == name.substr(prefix.size()))) {
+        return &t;
+      }
+    }
+    return nullptr;
+  }
+
   std::filesystem::path folder_;
   const model::PublicForm& form_;
-  std::vector<PublicTensor> tensors_;
+  checkpoint::PublicFolder files_;
   std::set<std::string> taken_;
 };
 
 // Every parameter in our layout, in the order of the inventory.
 std::vector<std::vector<float>> read_parameters(const std::filesystem::path& folder,
-                                                const model::Spec& spec) {
+                                                const model::Spec& spec,
+                                                std::string& notices) {
   const model::PublicForm& form = model::public_form(spec);
-  PublicFolder files(folder, form);
+  PublicFiles files(folder, form);
   std::vector<std::vector<float>> all;
   std::string last_name;
   std::vector<float> theirs;  // q, k and v of one layer stand in one tensor: read once
@@ -121,7 +160,13 @@ std::vector<std::vector<float>> read_parameters(const std::filesystem::path& fol
     std::vector<float>& ours = all.emplace_back(static_cast<std::size_t>(p.elements()));
     each_element(place, p, [&](std::size_t to, std::size_t from) { ours[to] = theirs[from]; });
   }
-  files.expect_all_taken(spec);
+  if (spec.is_tied) {
+    files.take_second_name(std::string(form.prefix) + std::string(form.embedding) + ".weight");
+  }
+  files.expect_all_taken();
+  for (const std::string& notice : files.notices()) {
+    notices += notice + "\n";
+  }
   return all;
 }
 
@@ -154,7 +199,8 @@ std::string import_model(comm::Group& self,
   State state;
   state.spec = model::spec_from_public(read_config(from / "config.json"));
   const std::vector<ParameterSpec> parameters = parameters_of(state.spec);
-  const std::vector<std::vector<float>> values = read_parameters(from, state.spec);
+  std::string text;
+  const std::vector<std::vector<float>> values = read_parameters(from, state.spec, text);
   checkpoint::WriteRequest request;
   request.folder = to;
   request.run = "import";
@@ -183,13 +229,14 @@ std::string import_model(comm::Group& self,
     }
   }
   const checkpoint::WriteResult written = checkpoint::write_checkpoint(self, request);
-  return fmt::format(
-      "{}: {} layers, {} parameters of family {}; start from it with model: {{from: {}}}",
-      written.path.string(),
-      state.spec.layers.size(),
-      model::parameter_count(model::inventory(state.spec)),
-      state.spec.family,
-      written.path.string());
+  return text +
+         fmt::format(
+             "{}: {} layers, {} parameters of family {}; start from it with model: {{from: {}}}",
+             written.path.string(),
+             state.spec.layers.size(),
+             model::parameter_count(model::inventory(state.spec)),
+             state.spec.family,
+             written.path.string());
 }
 
 std::string export_model(const checkpoint::Checkpoint& from, const std::filesystem::path& to) {
@@ -239,7 +286,11 @@ std::string export_model(const checkpoint::Checkpoint& from, const std::filesyst
   if (ec) {
     throw Error(Code::storage, to.string() + ": cannot create: " + ec.message());
   }
-  checkpoint::write_tensors(to / "model.safetensors", tensors);
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  if (!form.rotary.empty()) {
+    metadata["rotary"] = form.rotary;
+  }
+  checkpoint::write_tensors(to / "model.safetensors", tensors, metadata);
   write_file_atomically(to / "config.json", config.dump(2) + "\n");
   return fmt::format("{}: {} tensors, {} parameters of family {}",
                      to.string(),

@@ -33,7 +33,7 @@ config::ModelConfig read(const json& config) {
   expect_public(config, "add_cross_attention", false);
   config::ModelConfig m;
   m.hidden_size = public_size(config, "n_embd");
-  m.intermediate_size = public_value<dim_t>(config, "n_inner", 4 * m.hidden_size);
+  m.intermediate_size = public_size(config, "n_inner", 4 * m.hidden_size);
   m.num_hidden_layers = public_size(config, "n_layer");
   m.num_attention_heads = public_size(config, "n_head");
   m.num_key_value_heads = m.num_attention_heads;
@@ -72,6 +72,7 @@ constinit const PublicForm kGpt2{.family = config::Family::gpt2,
                                  .norm = "ln_f",
                                  .layer = kLayer,
                                  .is_transposed = true,
+                                 .rotary = "",
                                  .ignored = kIgnored,
                                  .read = read,
                                  .write = write};

@@ -23,19 +23,41 @@ constexpr LayerName kLayer[] = {{"attention_norm", "input_layernorm"},
 
 constexpr std::string_view kIgnored[] = {".rotary_emb.inv_freq"};
 
-// Newer files keep what turns positions in an object of its own.
+// Plain rotary positions, or none of what scales them: a type that is dropped would still run, with
+// other positions.
+void expect_plain(const json& config, const char* key) {
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null()) {
+    return;
+  }
+  for (const auto& [name, value] : found->items()) {
+    const bool is_type = name == "rope_type" || name == "type";
+    if (name != "rope_theta" && !(is_type && value == "default")) {
+      throw Error(Code::bad_input,
+                  "config.json: " + std::string(key) +
+                      ": this program turns positions plainly (rope_type default), got " +
+                      found->dump());
+    }
+  }
+}
+
+// Newer files keep it in an object of its own.
 double rope_theta(const json& config) {
-  if (config.contains("rope_parameters") && config["rope_parameters"].is_object()) {
-    expect_public<std::string>(config["rope_parameters"], "rope_type", "default");
-    return public_value(config["rope_parameters"], "rope_theta", 1e4);
+  expect_plain(config, "rope_scaling");
+  expect_plain(config, "rope_parameters");
+  expect_public(config, "partial_rotary_factor", 1.0);
+  const double outer = public_value(config, "rope_theta", 1e4);
+  const auto inner = config.find("rope_parameters");
+  if (inner == config.end() || inner->is_null()) {
+    return outer;
   }
-  if (config.contains("rope_scaling") && !config["rope_scaling"].is_null()) {
-    throw Error(
-        Code::bad_input,
-        "config.json: rope_scaling: this program computes plain rotary positions only, got " +
-            config["rope_scaling"].dump());
+  const double theta = public_value(*inner, "rope_theta", outer);
+  if (config.contains("rope_theta") && theta != outer) {
+    throw Error(Code::bad_input,
+                "config.json: rope_theta: " + json(outer).dump() + ", and rope_parameters has " +
+                    json(theta).dump());
   }
-  return public_value(config, "rope_theta", 1e4);
+  return theta;
 }
 
 config::ModelConfig read(const json& config) {
@@ -47,11 +69,11 @@ config::ModelConfig read(const json& config) {
   m.intermediate_size = public_size(config, "intermediate_size");
   m.num_hidden_layers = public_size(config, "num_hidden_layers");
   m.num_attention_heads = public_size(config, "num_attention_heads");
-  m.num_key_value_heads = public_value(config, "num_key_value_heads", m.num_attention_heads);
+  m.num_key_value_heads = public_size(config, "num_key_value_heads", m.num_attention_heads);
   if (config.contains("head_dim") && !config["head_dim"].is_null()) {
     m.head_dim = public_size(config, "head_dim");
   }
-  m.max_position_embeddings = public_value<dim_t>(config, "max_position_embeddings", 2048);
+  m.max_position_embeddings = public_size(config, "max_position_embeddings", 2048);
   m.tie_word_embeddings = public_value(config, "tie_word_embeddings", false);
   m.rms_norm_eps = public_value(config, "rms_norm_eps", 1e-6);
   m.rope_theta = rope_theta(config);
@@ -87,6 +109,7 @@ constinit const PublicForm kLlama{.family = config::Family::llama,
                                   .norm = "norm",
                                   .layer = kLayer,
                                   .is_transposed = false,
+                                  .rotary = "half_split",
                                   .ignored = kIgnored,
                                   .read = read,
                                   .write = write};
