@@ -93,6 +93,7 @@ struct Case {
   dim_t per_shard;
   std::vector<std::string> modules;
   bool is_gpt2 = false;
+  model::Biases biases = model::Biases::none;  // of a Llama
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -103,8 +104,11 @@ class FiniteDifferences : public ::testing::TestWithParam<Case> {};
 
 TEST_P(FiniteDifferences, AgreeWithEveryGradientOfTheLanguageModel) {
   const Case& c = GetParam();
-  const model::Spec plain =
+  model::Spec plain =
       c.is_gpt2 ? testing::tiny_gpt2_spec(c.is_tied) : testing::tiny_spec(c.is_tied);
+  for (model::LayerSpec& l : plain.layers) {
+    l.biases = c.is_gpt2 ? l.biases : c.biases;
+  }
   Rig rig(testing::with_blocks(plain, c.modules), {.tensor = c.tensor, .data = c.data});
   randomise(rig);
   std::vector<Tokens> tokens = testing::draw_tokens(rig.shape, rig.spec.vocabulary, c.per_shard);
@@ -155,6 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "layers.1.attention_norm",
                             "embedding",
                             "embedding"}},
+                      Case{"LlamaWithBiasesOfQkv", true, 2, 1, 1, {}, false, model::Biases::qkv},
                       Case{"Gpt2Tied", true, 1, 1, 1, {}, true},
                       Case{"Gpt2UntiedTwoByTwoTwoMicroBatches", false, 2, 2, 2, {}, true},
                       Case{"Gpt2TiedBlocksFourTensorShards",
