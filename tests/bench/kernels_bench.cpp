@@ -16,9 +16,11 @@
 #include "kernels/activation.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/bias.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/layer_norm.hpp"
 #include "kernels/rms_norm.hpp"
 #include "kernels/rope.hpp"
 
@@ -169,6 +171,40 @@ void bench_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn) {
   });
 }
 
+// What GPT-2 has where Llama has the above.
+void bench_gpt2_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn) {
+  Operand x(rows, width), y(rows, width), dy(rows, width), dx(rows, width);
+  Operand gain(1, width), bias(1, width), mean(1, rows), inv_std(1, rows);
+  Operand dgain(1, width), dbias(1, width);
+  const double matrix = 4.0 * static_cast<double>(rows * width);
+  const std::string shape = fmt::format("{} x {}", rows, width);
+  bench.time("layer_norm_forward " + shape, 0, 2 * matrix, [&] {
+    layer_norm_forward(
+        bench.stream, {x.view, gain.view, bias.view, y.view, mean.view, inv_std.view, width, 1e-5});
+  });
+  bench.time("layer_norm_backward_input " + shape, 0, 4 * matrix, [&] {
+    layer_norm_backward_input(
+        bench.stream,
+        {dy.view, x.view, gain.view, mean.view, inv_std.view, y.view, dx.view, width});
+  });
+  bench.time("layer_norm_backward_weight " + shape, 0, 2 * matrix, [&] {
+    layer_norm_backward_weight(bench.stream,
+                               {dy.view, x.view, mean.view, inv_std.view, dgain.view, dbias.view});
+  });
+  bench.time("bias_backward " + shape, 0, matrix, [&] {
+    bias_backward(bench.stream, {dy.view, dbias.view});
+  });
+  Operand up(rows, ffn), hidden(rows, ffn), dup(rows, ffn);
+  const double wide = 4.0 * static_cast<double>(rows * ffn);
+  const std::string ffn_shape = fmt::format("{} x {}", rows, ffn);
+  bench.time("gelu_tanh_forward " + ffn_shape, 0, 2 * wide, [&] {
+    gelu_tanh_forward(bench.stream, {up.view, hidden.view});
+  });
+  bench.time("gelu_tanh_backward " + ffn_shape, 0, 3 * wide, [&] {
+    gelu_tanh_backward(bench.stream, {hidden.view, up.view, dup.view});
+  });
+}
+
 void bench_cross_entropy(Bench& bench, dim_t rows, dim_t vocabulary) {
   Operand logits(rows, vocabulary), statistics(3, rows), maximum(1, rows), sum(1, rows),
       loss(1, rows);
@@ -218,6 +254,7 @@ void run(double seconds, int threads, const std::string& only) {
     bench_attention(bench, 1, 1024, 8, 2, 128);
     bench_attention(bench, 4, 32, 4, 2, 16);
     bench_rows(bench, 1024, 768, 3072);
+    bench_gpt2_rows(bench, 1024, 768, 3072);
     bench_rows(bench, 64, 64, 160);
     bench_cross_entropy(bench, 256, 50257);
     bench_adamw(bench, 1 << 24);
