@@ -109,7 +109,8 @@ const std::vector<double>& Engine::run(std::span<const MicroBatch> batches,
   const auto start = std::chrono::steady_clock::now();
   std::size_t posted = 0;  // receives of actions before it are posted
   for (std::size_t i = 0; i < plan_.size(); ++i) {
-    for (; posted < plan_.size() && posted <= i + 1; ++posted) {
+    const std::size_t ahead = schedule::next_receive(plan_, i);
+    for (; posted < plan_.size() && posted <= ahead; ++posted) {
       post_receive(plan_[posted]);
     }
     if (hooks.beat) {

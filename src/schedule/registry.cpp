@@ -13,11 +13,13 @@ struct Entry {
   std::string_view name;
   Plan (*plan)(const ScheduleShape&, int stage);
   int (*promise)(const ScheduleShape&, int stage);
+  bool takes_chunks = false;
 };
 
 constexpr Entry kEntries[] = {
     {"gpipe", plan_gpipe, promise_gpipe},
     {"1f1b", plan_1f1b, promise_1f1b},
+    {"interleaved", plan_interleaved, promise_interleaved, true},
 };
 
 const Entry& find_entry(std::string_view name) {
@@ -32,7 +34,7 @@ const Entry& find_entry(std::string_view name) {
           "schedule: expected one of {}, got '{}'", fmt::join(schedule_names(), ", "), name));
 }
 
-void check_shape(std::string_view name, const ScheduleShape& shape, int stage) {
+void check_shape(const Entry& entry, const ScheduleShape& shape, int stage) {
   if (shape.stages < 1) {
     throw Error(Code::usage,
                 fmt::format("schedule: stages: expected at least 1, got {}", shape.stages));
@@ -41,11 +43,18 @@ void check_shape(std::string_view name, const ScheduleShape& shape, int stage) {
     throw Error(Code::usage,
                 fmt::format("schedule: stage: expected 0 to {}, got {}", shape.stages - 1, stage));
   }
-  if (shape.virtual_stages != 1) {
+  if (shape.virtual_stages > 1 && shape.stages == 1) {
+    throw Error(Code::usage,
+                fmt::format("schedule: virtual_stages: one stage has nothing to interleave, "
+                            "expected 1, got {}",
+                            shape.virtual_stages));
+  }
+  if (shape.virtual_stages < 1 || (shape.virtual_stages > 1 && !entry.takes_chunks)) {
     throw Error(
         Code::usage,
-        fmt::format("schedule: virtual_stages: {} has one chunk of layers per stage, got {}",
-                    name,
+        fmt::format("schedule: virtual_stages: {} has one chunk of layers per stage, got {}; use "
+                    "interleaved for more",
+                    entry.name,
                     shape.virtual_stages));
   }
 }
@@ -60,15 +69,15 @@ std::vector<std::string> schedule_names() {
   return names;
 }
 
-ScheduleShape train_shape(int stages, dim_t count) {
-  ScheduleShape shape{.stages = stages};
+ScheduleShape train_shape(int stages, dim_t count, int virtual_stages) {
+  ScheduleShape shape{.stages = stages, .virtual_stages = virtual_stages};
   shape.micro_batches.assign(static_cast<std::size_t>(count), MicroBatchKind::train);
   return shape;
 }
 
 Plan plan_stage(std::string_view schedule, const ScheduleShape& shape, int stage) {
   const Entry& entry = find_entry(schedule);
-  check_shape(schedule, shape, stage);
+  check_shape(entry, shape, stage);
   return entry.plan(shape, stage);
 }
 
@@ -82,7 +91,7 @@ std::vector<Plan> plan_all_stages(std::string_view schedule, const ScheduleShape
 
 int promised_slots(std::string_view schedule, const ScheduleShape& shape, int stage) {
   const Entry& entry = find_entry(schedule);
-  check_shape(schedule, shape, stage);
+  check_shape(entry, shape, stage);
   return entry.promise(shape, stage);
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "schedule/check.hpp"
@@ -12,7 +13,7 @@
 namespace cambium::schedule {
 namespace {
 
-// What crosses the boundary between stage `low` and `low` + 1.
+// What crosses the boundary between virtual stages `low` and `low` + 1.
 struct Channel {
   bool activation;  // down the pipeline; otherwise a gradient, up
   int low;
@@ -26,10 +27,6 @@ struct Message {
   std::optional<double> receive_posted;
 };
 
-bool is_receive(ActionKind kind) {
-  return kind == ActionKind::receive_activation || kind == ActionKind::receive_gradient;
-}
-
 bool is_send(ActionKind kind) {
   return kind == ActionKind::send_activation || kind == ActionKind::send_gradient;
 }
@@ -37,7 +34,12 @@ bool is_send(ActionKind kind) {
 class Simulator {
  public:
   Simulator(const std::vector<Plan>& plans, Sends sends, const Costs& costs)
-      : plans_(plans), sends_(sends), costs_(costs), next_(plans.size()), clock_(plans.size()) {
+      : plans_(plans),
+        sends_(sends),
+        costs_(costs),
+        next_(plans.size()),
+        clock_(plans.size()),
+        sent_(plans.size()) {
     CAMBIUM_CHECK(costs.stage_scale.empty() || costs.stage_scale.size() == plans.size(),
                   "one scale per stage");
     result_.timeline.resize(plans.size());
@@ -59,7 +61,7 @@ class Simulator {
 
  private:
   [[nodiscard]] Channel channel(std::size_t stage, const Action& action) const {
-    const int s = static_cast<int>(stage);
+    const int s = action.chunk * static_cast<int>(plans_.size()) + static_cast<int>(stage);
     switch (action.kind) {
       case ActionKind::receive_activation:
         return {true, s - 1, action.micro_batch};
@@ -110,13 +112,47 @@ class Simulator {
     return std::max(*message.send_posted, *message.receive_posted) + costs_.message;
   }
 
+  // The send whose buffer an action writes into again, if there is one.
+  [[nodiscard]] std::optional<Channel> buffer_before(std::size_t stage,
+                                                     const Action& action) const {
+    const Sent& sent = sent_[stage];
+    if (action.kind == ActionKind::forward) {
+      const auto found = sent.by_slot.find({action.chunk, action.slot});
+      if (found != sent.by_slot.end()) {
+        return found->second;
+      }
+    } else if (action.kind == ActionKind::backward_input && sent.gradients.size() >= 2) {
+      return sent.gradients[sent.gradients.size() - 2];
+    }
+    return std::nullopt;
+  }
+
+  void note_send(std::size_t stage, const Action& action) {
+    const Channel to = channel(stage, action);
+    messages_[to].send_posted = clock_[stage];
+    if (action.kind == ActionKind::send_activation) {
+      sent_[stage].by_slot[{action.chunk, action.slot}] = to;
+    } else {
+      sent_[stage].gradients.push_back(to);
+    }
+  }
+
   // Ends the stage's next action if what it waits for is known.
   bool try_action(std::size_t stage) {
     const Action& action = plans_[stage][next_[stage]];
-    const double begin = clock_[stage];
-    double end = begin + compute_cost(stage, action.kind);
+    double begin = clock_[stage];
     post_receive(stage, next_[stage]);
-    post_receive(stage, next_[stage] + 1);
+    post_receive(stage, next_receive(plans_[stage], next_[stage]));
+    if (sends_ == Sends::rendezvous) {
+      if (const std::optional<Channel> before = buffer_before(stage, action)) {
+        const std::optional<double> left = arrival(messages_[*before]);
+        if (!left) {
+          return false;
+        }
+        begin = std::max(begin, *left);
+      }
+    }
+    double end = begin + compute_cost(stage, action.kind);
     if (is_receive(action.kind)) {
       const std::optional<double> there = arrival(messages_[channel(stage, action)]);
       if (!there) {
@@ -124,20 +160,25 @@ class Simulator {
       }
       end = std::max(begin, *there);
     } else if (is_send(action.kind)) {
-      Message& message = messages_[channel(stage, action)];
-      message.send_posted = begin;
-      if (sends_ == Sends::rendezvous) {
-        const std::optional<double> there = arrival(message);
-        if (!there) {
-          return false;
-        }
-        end = *there;
-      }
+      note_send(stage, action);
     }
     result_.timeline[stage].push_back({action, begin, end});
     clock_[stage] = end;
     ++next_[stage];
     return true;
+  }
+
+  // A stage does not end before all that it sent has left.
+  void name_unreceived(std::size_t stage) {
+    for (const Action& action : plans_[stage]) {
+      if (is_send(action.kind) && !arrival(messages_[channel(stage, action)])) {
+        result_.deadlock += fmt::format("{}stage {} waits for {} of micro-batch {} to leave",
+                                        result_.deadlock.empty() ? "" : "; ",
+                                        stage,
+                                        name_of(action.kind),
+                                        action.micro_batch);
+      }
+    }
   }
 
   void summarise() {
@@ -148,7 +189,9 @@ class Simulator {
       for (const TimelineEntry& entry : result_.timeline[stage]) {
         busy += compute_cost(stage, entry.action.kind);
       }
-      if (next_[stage] < plans_[stage].size()) {
+      if (next_[stage] == plans_[stage].size()) {
+        name_unreceived(stage);
+      } else {
         const Action& action = plans_[stage][next_[stage]];
         result_.deadlock +=
             fmt::format("{}stage {} waits in {} of micro-batch {} (action {} of {})",
@@ -171,6 +214,14 @@ class Simulator {
   std::vector<std::size_t> next_;
   std::vector<double> clock_;
   std::map<Channel, Message> messages_;
+
+  // What a stage has sent, by the buffers that it left from.
+  struct Sent {
+    std::map<std::pair<int, int>, Channel> by_slot;  // chunk, slot
+    std::vector<Channel> gradients;
+  };
+
+  std::vector<Sent> sent_;
   Simulation result_;
 };
 

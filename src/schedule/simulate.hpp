@@ -10,12 +10,13 @@
 
 namespace cambium::schedule {
 
-// buffered: a send returns at once. rendezvous: it returns when the receiver has posted the
-// matching receive, which is stricter than the engine's MPI_Isend; a plan that ends under both ends
-// under every message-size threshold of MPI.
+// When a message leaves its sender's buffer. buffered: at once. rendezvous: when its receive is
+// posted; the sender goes on, as MPI_Isend lets it, but waits before it writes into the buffer
+// again (the slot of an activation, the older of two buffers of a gradient) and at the end. A plan
+// that ends under both ends under every message-size threshold of MPI.
 enum class Sends { buffered, rendezvous };
 
-// Seconds, or any other unit, per action.
+// Seconds, or any other unit, per action (of one chunk).
 struct Costs {
   double forward = 1;
   double backward_input = 1;
@@ -40,8 +41,9 @@ struct Simulation {
   std::string deadlock;                              // who waits for what; empty when finished
 };
 
-// The engine's rule: when an action starts, its own receive and that of the next action are posted.
-// Receives wait for their message; the rest takes its cost. Messages are matched by micro-batch.
+// The engine's rule: when an action starts, its own receive and the next one are posted. Receives
+// wait for their message; the rest takes its cost. Messages are matched
+// by virtual stage and micro-batch.
 [[nodiscard]] Simulation simulate(const std::vector<Plan>& plans,
                                   Sends sends,
                                   const Costs& costs = {});

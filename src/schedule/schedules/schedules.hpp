@@ -15,4 +15,9 @@ namespace cambium::schedule {
 [[nodiscard]] Plan plan_1f1b(const ScheduleShape& shape, int stage);
 [[nodiscard]] int promise_1f1b(const ScheduleShape& shape, int stage);
 
+// 1F1B over several chunks of layers per stage: the bubble is 1 / virtual_stages of 1F1B's, for
+// virtual_stages times the messages.
+[[nodiscard]] Plan plan_interleaved(const ScheduleShape& shape, int stage);
+[[nodiscard]] int promise_interleaved(const ScheduleShape& shape, int stage);
+
 }  // namespace cambium::schedule

@@ -9,13 +9,18 @@
 namespace cambium::schedule {
 namespace {
 
+// Chunks per stage that a schedule is tried with.
+std::vector<int> chunks_of(const std::string& schedule) {
+  return schedule == "interleaved" ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{1};
+}
+
 // All train; every third forward-only; forward-only first; forward-only last; none train.
-std::vector<ScheduleShape> shapes() {
+std::vector<ScheduleShape> shapes_of(int chunks) {
   std::vector<ScheduleShape> all;
-  for (int stages = 1; stages <= 8; ++stages) {
+  for (int stages = chunks > 1 ? 2 : 1; stages <= 8; ++stages) {
     for (dim_t count = 1; count <= 16; ++count) {
       for (int mix = 0; mix < 5; ++mix) {
-        ScheduleShape shape = train_shape(stages, count);
+        ScheduleShape shape = train_shape(stages, count, chunks);
         for (dim_t m = 0; m < count; ++m) {
           const bool forward_only = (mix == 1 && m % 3 == 1) || (mix == 2 && m < count / 2) ||
                                     (mix == 3 && m >= count / 2) || mix == 4;
@@ -30,8 +35,18 @@ std::vector<ScheduleShape> shapes() {
   return all;
 }
 
+std::vector<ScheduleShape> shapes(const std::string& schedule) {
+  std::vector<ScheduleShape> all;
+  for (const int chunks : chunks_of(schedule)) {
+    const std::vector<ScheduleShape> some = shapes_of(chunks);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
 std::string describe(const ScheduleShape& shape) {
-  std::string text = std::to_string(shape.stages) + " stages, micro-batches ";
+  std::string text = std::to_string(shape.stages) + " stages of " +
+                     std::to_string(shape.virtual_stages) + " chunks, micro-batches ";
   for (const MicroBatchKind kind : shape.micro_batches) {
     text += kind == MicroBatchKind::train ? 't' : 'f';
   }
@@ -41,13 +56,13 @@ std::string describe(const ScheduleShape& shape) {
 class ScheduleConformance : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScheduleConformance, KeepsTheRulesOfEveryPlan) {
-  for (const ScheduleShape& shape : shapes()) {
+  for (const ScheduleShape& shape : shapes(GetParam())) {
     EXPECT_NO_THROW(check_plans(plan_all_stages(GetParam(), shape), shape)) << describe(shape);
   }
 }
 
 TEST_P(ScheduleConformance, NeverDeadlocksUnderBufferedAndRendezvousSends) {
-  for (const ScheduleShape& shape : shapes()) {
+  for (const ScheduleShape& shape : shapes(GetParam())) {
     const std::vector<Plan> plans = plan_all_stages(GetParam(), shape);
     for (const Sends sends : {Sends::buffered, Sends::rendezvous}) {
       const Simulation result = simulate(plans, sends);
@@ -57,7 +72,7 @@ TEST_P(ScheduleConformance, NeverDeadlocksUnderBufferedAndRendezvousSends) {
 }
 
 TEST_P(ScheduleConformance, HoldsNoMoreSlotsThanPromised) {
-  for (const ScheduleShape& shape : shapes()) {
+  for (const ScheduleShape& shape : shapes(GetParam())) {
     const bool all_train =
         std::ranges::count(shape.micro_batches, MicroBatchKind::forward_only) == 0;
     for (int stage = 0; stage < shape.stages; ++stage) {
@@ -86,6 +101,23 @@ TEST_P(ScheduleConformance, HasTheTextbookBubbleForEqualCosts) {
           simulate(plans, Sends::buffered, {.backward_input = 2, .backward_weight = 0});
       EXPECT_NEAR(two.bubble, (p - 1) / waves, 1e-12) << "p " << p << " m " << m;
       EXPECT_DOUBLE_EQ(two.makespan, 3 * waves);
+    }
+  }
+}
+
+// Narayanan et al. 2021, section 2.2: v chunks make the bubble v times smaller, where every group
+// of micro-batches is full.
+TEST(Interleaved, DividesTheBubbleByItsChunks) {
+  for (int p = 2; p <= 8; ++p) {
+    for (int v = 2; v <= 4; ++v) {
+      for (dim_t groups = 1; groups <= 3; ++groups) {
+        const dim_t m = groups * p;
+        const Simulation result = simulate(plan_all_stages("interleaved", train_shape(p, m, v)),
+                                           Sends::buffered,
+                                           {.backward_input = 2, .backward_weight = 0});
+        EXPECT_DOUBLE_EQ(result.makespan, 3.0 * static_cast<double>(m * v + p - 1))
+            << "p " << p << " v " << v << " m " << m;
+      }
     }
   }
 }

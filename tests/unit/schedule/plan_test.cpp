@@ -11,12 +11,14 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string letters(const Plan& plan) {
+// The chunk as a letter, where there is more than one.
+std::string letters(const Plan& plan, bool has_chunks = false) {
   std::string text;
   for (const Action& action : plan) {
     constexpr std::string_view kLetters = "rFsgBuW";
     text += kLetters[static_cast<std::size_t>(action.kind)];
-    text += std::to_string(action.micro_batch) + ' ';
+    text += std::to_string(action.micro_batch);
+    text += has_chunks ? std::string(1, static_cast<char>('a' + action.chunk)) + ' ' : " ";
   }
   return text;
 }
@@ -51,6 +53,31 @@ TEST(OneFOneB, OneStageHoldsOneMicroBatchAndSendsNothing) {
   EXPECT_EQ(peak_slots(plan_stage("1f1b", train_shape(1, 9), 0)), 1);
 }
 
+// Virtual stages: 0 and 2 on stage 0 (chunks a, b), 1 and 3 on stage 1.
+TEST(Interleaved, TakesGroupsThroughTheChunks) {
+  const ScheduleShape shape = train_shape(2, 2, 2);
+
+  EXPECT_EQ(letters(plan_stage("interleaved", shape, 0), true),
+            "F0a s0a F1a s1a r0b F0b s0b r1b F1b s1b "
+            "g0b B0b u0b W0b g1b B1b u1b W1b g0a B0a W0a g1a B1a W1a ");
+  EXPECT_EQ(letters(plan_stage("interleaved", shape, 1), true),
+            "r0a F0a s0a r1a F1a s1a r0b F0b B0b u0b W0b r1b F1b B1b u1b W1b "
+            "g0a B0a u0a W0a g1a B1a u1a W1a ");
+  EXPECT_EQ(peak_slots(plan_stage("interleaved", shape, 1), 0), 2);
+  EXPECT_EQ(peak_slots(plan_stage("interleaved", shape, 1), 1), 1);
+}
+
+TEST(Interleaved, TakesAnyNumberOfMicroBatches) {
+  EXPECT_EQ(letters(plan_stage("interleaved", train_shape(2, 1, 2), 1), true),
+            "r0a F0a s0a r0b F0b B0b u0b W0b g0a B0a u0a W0a ");
+}
+
+TEST(Interleaved, HasNothingToInterleaveOnOneStage) {
+  EXPECT_THAT(
+      message_of([] { (void)plan_stage("interleaved", train_shape(1, 2, 2), 0); }, Code::usage),
+      HasSubstr("expected 1, got 2"));
+}
+
 TEST(Gpipe, RunsAllForwardsFirst) {
   EXPECT_EQ(letters(plan_stage("gpipe", train_shape(2, 2), 0)), "F0 s0 F1 s1 g0 B0 W0 g1 B1 W1 ");
   EXPECT_EQ(peak_slots(plan_stage("gpipe", train_shape(2, 9), 0)), 9);
@@ -67,7 +94,7 @@ TEST(Slots, OfAForwardOnlyMicroBatchIsFreeAfterItsSend) {
 
 TEST(PlanStage, NamesWhatItKnowsWhenAskedForSomethingElse) {
   EXPECT_EQ(message_of([] { (void)plan_stage("1f1", train_shape(2, 2), 0); }, Code::usage),
-            "schedule: expected one of gpipe, 1f1b, got '1f1'");
+            "schedule: expected one of gpipe, 1f1b, interleaved, got '1f1'");
   EXPECT_THAT(message_of([] { (void)plan_stage("1f1b", train_shape(2, 2), 2); }, Code::usage),
               HasSubstr("expected 0 to 1, got 2"));
   ScheduleShape interleaved = train_shape(2, 2);

@@ -36,24 +36,49 @@ TEST(Simulate, ReportsThePeakSlotsOfEachStage) {
               ElementsAre(4, 3, 2, 1));
 }
 
-// Both stages send first and receive afterwards, and neither posts its receive in time.
+// The low stage uses its only slot again, whose message the high one does not want yet.
 TEST(Simulate, FindsADeadlockThatOnlyRendezvousSendsHave) {
-  const Plan low = {{ActionKind::forward, 0, 0},
-                    {ActionKind::send_activation, 0, 0},
-                    {ActionKind::forward, 1, 1},
-                    {ActionKind::receive_gradient, 1, 1}};
-  const Plan high = {{ActionKind::send_gradient, 1, 1},
-                     {ActionKind::forward, 1, 1},
-                     {ActionKind::receive_activation, 0, 0}};
+  const auto pass = [](dim_t m) {
+    return Plan{{ActionKind::forward, m, 0}, {ActionKind::send_activation, m, 0}};
+  };
+  Plan low;
+  Plan high;
+  for (dim_t m = 0; m < 3; ++m) {
+    const Plan one = pass(m);
+    low.insert(low.end(), one.begin(), one.end());
+    high.push_back({ActionKind::receive_activation, 2 - m, 0});
+  }
 
   EXPECT_TRUE(simulate({low, high}, Sends::buffered).finished);
   const Simulation result = simulate({low, high}, Sends::rendezvous);
 
   EXPECT_FALSE(result.finished);
   EXPECT_THAT(result.deadlock,
-              HasSubstr("stage 0 waits in send_activation of micro-batch 0 (action 1 of 4)"));
+              HasSubstr("stage 0 waits in forward of micro-batch 1 (action 2 of 6)"));
   EXPECT_THAT(result.deadlock,
-              HasSubstr("stage 1 waits in send_gradient of micro-batch 1 (action 0 of 3)"));
+              HasSubstr("stage 1 waits in receive_activation of micro-batch 2 (action 0 of 3)"));
+}
+
+// Gradients leave from two buffers in turn: the third waits for the first.
+TEST(Simulate, LetsTwoGradientsBeOnTheirWay) {
+  Plan high;
+  for (dim_t m = 0; m < 3; ++m) {
+    high.push_back({ActionKind::backward_input, m, 0});
+    high.push_back({ActionKind::send_gradient, m, 0});
+  }
+
+  const Simulation result = simulate({{}, high}, Sends::rendezvous);
+
+  EXPECT_THAT(result.deadlock,
+              HasSubstr("stage 1 waits in backward_input of micro-batch 2 (action 4 of 6)"));
+}
+
+TEST(Simulate, NamesAMessageThatNobodyReceives) {
+  const Plan low = {{ActionKind::forward, 0, 0}, {ActionKind::send_activation, 0, 0}};
+
+  EXPECT_TRUE(simulate({low, {}}, Sends::buffered).finished);
+  EXPECT_THAT(simulate({low, {}}, Sends::rendezvous).deadlock,
+              HasSubstr("stage 0 waits for send_activation of micro-batch 0 to leave"));
 }
 
 TEST(Simulate, FindsAMessageThatNobodySends) {
