@@ -8,6 +8,7 @@
 
 #include "config/check_campaign.hpp"
 #include "config/nearest.hpp"
+#include "config/words.hpp"
 
 namespace cambium::config {
 namespace {
@@ -124,14 +125,34 @@ void check_stages(const Campaign& c, Problems& problems) {
                                     most > layers ? fmt::format(" + {} inserted", most - layers)
                                                   : std::string())});
   }
+  const bool is_interleaved = p.schedule == ScheduleKind::interleaved;
+  if (is_interleaved != (p.virtual_stages > 1)) {
+    problems.push_back(
+        {"parallel.virtual_stages",
+         fmt::format("{} with schedule {}, expected {}",
+                     p.virtual_stages,
+                     word_of(p.schedule),
+                     is_interleaved ? "at least 2" : "1, or schedule: interleaved")});
+  }
+  if (p.pipeline > 0 && layers > 0 && p.pipeline <= most && p.virtual_stages > 1 &&
+      p.pipeline * p.virtual_stages > most) {
+    problems.push_back({"parallel.virtual_stages",
+                        fmt::format("{} stages of {} chunks for {} layers, expected at most {}",
+                                    p.pipeline,
+                                    p.virtual_stages,
+                                    most,
+                                    most / p.pipeline)});
+  }
   if (p.stages.empty()) {
     return;
   }
-  if (p.pipeline > 0 && static_cast<dim_t>(p.stages.size()) != p.pipeline) {
-    problems.push_back(
-        {"parallel.stages",
-         fmt::format(
-             "expected one entry for each of {} stages, got {}", p.pipeline, p.stages.size())});
+  const dim_t entries = static_cast<dim_t>(p.pipeline) * p.virtual_stages;
+  if (p.pipeline > 0 && static_cast<dim_t>(p.stages.size()) != entries) {
+    problems.push_back({"parallel.stages",
+                        fmt::format("expected one entry for each of {} {}, got {}",
+                                    entries,
+                                    p.virtual_stages > 1 ? "virtual stages" : "stages",
+                                    p.stages.size())});
   }
   const dim_t sum = std::accumulate(p.stages.begin(), p.stages.end(), dim_t{0});
   if (layers > 0 && sum != layers) {

@@ -68,7 +68,6 @@ void check_refusals(const Campaign& c, Problems& problems) {
   };
   only_one("context", c.parallel.context);
   only_one("expert", c.parallel.expert);
-  only_one("virtual_stages", c.parallel.virtual_stages);
 }
 
 void check_run(const RunConfig& run, Problems& problems) {

@@ -10,7 +10,7 @@
 
 namespace cambium::config {
 
-enum class ScheduleKind { one_f_one_b, gpipe };  // in the file: 1f1b, gpipe
+enum class ScheduleKind { one_f_one_b, gpipe, interleaved };  // in the file: 1f1b, …
 enum class Recompute { none };
 enum class Reduction { exact, fast };
 enum class Wire { fp32 };
@@ -32,13 +32,13 @@ struct ParallelConfig {
   int context = 1;
   int expert = 1;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  int virtual_stages = 1;
+  int virtual_stages = 1;  // chunks of layers per stage; more than 1 with interleaved only
   dim_t micro_batch_size = 1;
   bool sequence_parallel = true;
   Recompute recompute = Recompute::none;
   Reduction reduction = Reduction::exact;
   Wire wire = Wire::fp32;
-  std::vector<dim_t> stages;  // layers of each stage; empty: as even as possible
+  std::vector<dim_t> stages;  // layers of each virtual stage; empty: as even as possible
   LogicalMeshConfig logical;
 
   [[nodiscard]] int ranks() const {

@@ -71,12 +71,28 @@ ParallelConfig resolve_parallel(const Campaign& campaign, int ranks) {
     throw_problems(campaign, problems);
     p.logical = default_logical_mesh(campaign, p.tensor, p.data);
   }
+  if (p.pipeline == 1) {  // nothing to interleave: the same bits, one chunk
+    p.virtual_stages = 1;
+    if (p.schedule == ScheduleKind::interleaved) {
+      p.schedule = ScheduleKind::one_f_one_b;
+      p.stages.clear();
+    }
+  }
   check_logical(campaign, p.logical, p, problems);
-  if (campaign.model.num_hidden_layers > 0 && p.pipeline > campaign.model.num_hidden_layers) {
-    problems.push_back({"parallel.pipeline",
-                        fmt::format("{} stages, expected at most model.num_hidden_layers {}",
-                                    p.pipeline,
-                                    campaign.model.num_hidden_layers)});
+  const dim_t layers = campaign.model.num_hidden_layers;
+  if (layers > 0 && p.pipeline > layers) {
+    problems.push_back(
+        {"parallel.pipeline",
+         fmt::format(
+             "{} stages, expected at most model.num_hidden_layers {}", p.pipeline, layers)});
+  } else if (layers > 0 && static_cast<dim_t>(p.pipeline) * p.virtual_stages > layers) {
+    problems.push_back(
+        {"parallel.virtual_stages",
+         fmt::format("{} stages of {} chunks for model.num_hidden_layers {}, expected at most {}",
+                     p.pipeline,
+                     p.virtual_stages,
+                     layers,
+                     layers / p.pipeline)});
   }
   throw_problems(campaign, problems);
   return p;

@@ -79,7 +79,8 @@ struct Words<Family> {
 template <>
 struct Words<ScheduleKind> {
   static constexpr std::array all{Word{"1f1b", ScheduleKind::one_f_one_b},
-                                  Word{"gpipe", ScheduleKind::gpipe}};
+                                  Word{"gpipe", ScheduleKind::gpipe},
+                                  Word{"interleaved", ScheduleKind::interleaved}};
   static constexpr std::array<RefusedWord, 0> refused{};
 };
 

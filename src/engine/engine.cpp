@@ -17,8 +17,15 @@ using device::WorkScope;
 using schedule::Action;
 using schedule::ActionKind;
 
-constexpr int kActivationTag = 1;
-constexpr int kGradientTag = 2;
+// Messages to a chunk have a tag of their own: between two stages those of several chunks meet, and
+// only within a chunk are receives in the order of sends.
+constexpr int activation_tag(int chunk) {
+  return 2 * chunk + 1;
+}
+
+constexpr int gradient_tag(int chunk) {
+  return 2 * chunk + 2;
+}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -47,6 +54,8 @@ Engine::Engine(const model::Spec& spec,
       sync_(store, stream, groups, shape.tensor.reduction),
       optimizer_(store, stream, groups, sync_) {
   plan_shape_.stages = groups.pipeline->size();
+  plan_shape_.virtual_stages = store.partition().chunks();
+  places_.resize(static_cast<std::size_t>(plan_shape_.virtual_stages));
   const dim_t elements = model_.context.stream_rows().size() * shape.tensor.hidden;
   if (groups.pipeline->size() > 1) {
     for (int i = 0; i < 2; ++i) {
@@ -61,6 +70,27 @@ View Engine::edge(device::Buffer& buffer) const {
       shape_.tensor.dtype, model_.context.stream_rows().size(), shape_.tensor.hidden);
 }
 
+Engine::Place& Engine::place_of(const Action& action) {
+  return places_[static_cast<std::size_t>(action.chunk)][static_cast<std::size_t>(action.slot)];
+}
+
+int& Engine::input_of(const Action& action) {
+  return input_of_[static_cast<std::size_t>(action.chunk) * plan_shape_.micro_batches.size() +
+                   static_cast<std::size_t>(action.micro_batch)];
+}
+
+Engine::Peer Engine::next_of(int chunk) const {
+  const int rank = groups_.pipeline->rank();
+  const bool wraps = rank + 1 == groups_.pipeline->size();
+  return {wraps ? 0 : rank + 1, activation_tag(wraps ? chunk + 1 : chunk)};
+}
+
+Engine::Peer Engine::before(int chunk) const {
+  const int rank = groups_.pipeline->rank();
+  const bool wraps = rank == 0;
+  return {wraps ? groups_.pipeline->size() - 1 : rank - 1, gradient_tag(wraps ? chunk - 1 : chunk)};
+}
+
 void Engine::prepare(std::span<const MicroBatch> batches) {
   const auto has_kind = [](const MicroBatch& b, schedule::MicroBatchKind kind) {
     return kind_of(b) == kind;
@@ -73,9 +103,11 @@ void Engine::prepare(std::span<const MicroBatch> batches) {
       plan_shape_.micro_batches.push_back(kind_of(b));
     }
     plan_ = schedule::plan_stage(shape_.schedule, plan_shape_, groups_.pipeline->rank());
-    while (static_cast<int>(slots_.size()) < schedule::peak_slots(plan_)) {
-      slots_.push_back(model_.make_slot());
-      slot_sends_.emplace_back();
+    for (int chunk = 0; chunk < model_.chunks(); ++chunk) {
+      std::vector<Place>& places = places_[static_cast<std::size_t>(chunk)];
+      while (static_cast<int>(places.size()) < schedule::peak_slots(plan_, chunk)) {
+        places.push_back({model_.make_slot(chunk), {}});
+      }
     }
     const dim_t elements = model_.context.stream_rows().size() * shape_.tensor.hidden;
     while (static_cast<int>(inputs_.size()) < schedule::peak_inputs(plan_)) {
@@ -83,7 +115,7 @@ void Engine::prepare(std::span<const MicroBatch> batches) {
       input_receives_.emplace_back();
     }
   }
-  input_of_.assign(batches.size(), -1);
+  input_of_.assign(batches.size() * places_.size(), -1);
   is_last_of_shard_.assign(batches.size(), 0);
   const dim_t shards = store_.partition().data_shards().size();
   for (dim_t s = 0; s < shards; ++s) {
@@ -119,12 +151,15 @@ const std::vector<double>& Engine::run(std::span<const MicroBatch> batches,
     const double begin = hooks.trace != nullptr ? seconds_since(start) : 0;
     run_action(plan_[i], batches, hooks);
     if (hooks.trace != nullptr) {
-      hooks.trace->push_back({plan_[i].kind, plan_[i].micro_batch, begin, seconds_since(start)});
+      hooks.trace->push_back(
+          {plan_[i].kind, plan_[i].micro_batch, plan_[i].chunk, begin, seconds_since(start)});
     }
   }
   const WorkScope scope(model_.context.stream.profile(), Work::pipeline_exchange);
-  for (comm::Request& r : slot_sends_) {
-    r.wait();
+  for (std::vector<Place>& places : places_) {
+    for (Place& place : places) {
+      place.send.wait();
+    }
   }
   for (comm::Request& r : gradient_sends_) {
     r.wait();
@@ -137,13 +172,13 @@ void Engine::post_receive(const Action& action) {
   comm::Group& pipeline = *groups_.pipeline;
   if (action.kind == ActionKind::receive_activation) {
     const View to = edge(inputs_[static_cast<std::size_t>(action.input)]);
-    input_receives_[static_cast<std::size_t>(action.input)] =
-        pipeline.receive(to.data, bytes_of(to), pipeline.rank() - 1, kActivationTag);
+    input_receives_[static_cast<std::size_t>(action.input)] = pipeline.receive(
+        to.data, bytes_of(to), before(action.chunk).rank, activation_tag(action.chunk));
   } else if (action.kind == ActionKind::receive_gradient) {
     const int i = static_cast<int>(gradients_posted_++ % 2);
     const View to = edge(gradient_in_[i]);
-    gradient_receives_[i] =
-        pipeline.receive(to.data, bytes_of(to), pipeline.rank() + 1, kGradientTag);
+    gradient_receives_[i] = pipeline.receive(
+        to.data, bytes_of(to), next_of(action.chunk).rank, gradient_tag(action.chunk));
   }
 }
 
@@ -158,7 +193,7 @@ void Engine::run_action(const Action& action,
     case ActionKind::receive_activation: {
       const WorkScope scope(profile, Work::pipeline_exchange);
       input_receives_[static_cast<std::size_t>(action.input)].wait();
-      input_of_[m] = action.input;
+      input_of(action) = action.input;
       return;
     }
     case ActionKind::forward:
@@ -166,13 +201,14 @@ void Engine::run_action(const Action& action,
       return;
     case ActionKind::send_activation: {
       const WorkScope scope(profile, Work::pipeline_exchange);
-      const View out = slots_[static_cast<std::size_t>(action.slot)].output;
-      comm::Request& send = slot_sends_[static_cast<std::size_t>(action.slot)];
-      send = pipeline.send(out.data, bytes_of(out), pipeline.rank() + 1, kActivationTag);
-      const int input = input_of_[m];
+      Place& place = place_of(action);
+      const View out = place.slot.output;
+      const Peer to = next_of(action.chunk);
+      place.send = pipeline.send(out.data, bytes_of(out), to.rank, to.tag);
+      const int input = input_of(action);
       if (input >= 0 && out.data == edge(inputs_[static_cast<std::size_t>(input)]).data) {
-        send.wait();  // a stage of closed layers passes its input on: the buffer must not be
-                      // received into before it left
+        place.send.wait();  // a stage of closed layers passes its input on: the buffer must not be
+                            // received into before it left
       }
       return;
     }
@@ -180,51 +216,53 @@ void Engine::run_action(const Action& action,
       const WorkScope scope(profile, Work::pipeline_exchange);
       const int i = static_cast<int>(gradients_taken_++ % 2);
       gradient_receives_[i].wait();
-      kernels::copy(model_.context.stream, edge(gradient_in_[i]), model_.incoming());
+      kernels::copy(model_.context.stream, edge(gradient_in_[i]), model_.incoming(action.chunk));
       return;
     }
     case ActionKind::backward_input: {
-      if (model_.norm) {
+      if (plan_shape_.is_last(pipeline.rank(), action.chunk)) {
         run_head(action, batch, hooks);
       }
       View dx;
-      if (pipeline.rank() > 0) {
+      if (!plan_shape_.is_first(pipeline.rank(), action.chunk)) {
         const int i = static_cast<int>(gradients_sent_ % 2);
         const WorkScope scope(profile, Work::pipeline_exchange);
         gradient_sends_[i].wait();
         dx = edge(gradient_out_[i]);
       }
-      model_.backward_input(slots_[static_cast<std::size_t>(action.slot)], dx);
+      model_.backward_input(place_of(action).slot, dx, action.chunk);
       return;
     }
     case ActionKind::send_gradient: {
       const WorkScope scope(profile, Work::pipeline_exchange);
       const int i = static_cast<int>(gradients_sent_++ % 2);
       const View dx = edge(gradient_out_[i]);
-      gradient_sends_[i] = pipeline.send(dx.data, bytes_of(dx), pipeline.rank() - 1, kGradientTag);
+      const Peer to = before(action.chunk);
+      gradient_sends_[i] = pipeline.send(dx.data, bytes_of(dx), to.rank, to.tag);
       return;
     }
     case ActionKind::backward_weight:
-      model_.backward_weight(batch.ids, slots_[static_cast<std::size_t>(action.slot)]);
+      model_.backward_weight(batch.ids, place_of(action).slot, action.chunk);
       if (is_last_of_shard_[m] != 0) {
-        sync_.finish_shard(batch.data_shard);
+        sync_.finish_shard(batch.data_shard, action.chunk);
       }
       return;
   }
 }
 
 void Engine::forward(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {
-  Slot& slot = slots_[static_cast<std::size_t>(action.slot)];
+  Place& place = place_of(action);
   {
     const WorkScope scope(model_.context.stream.profile(), Work::pipeline_exchange);
-    slot_sends_[static_cast<std::size_t>(action.slot)].wait();
+    place.send.wait();
   }
   View x;
-  if (const int input = input_of_[static_cast<std::size_t>(action.micro_batch)]; input >= 0) {
+  if (const int input = input_of(action); input >= 0) {
     x = edge(inputs_[static_cast<std::size_t>(input)]);
   }
-  (void)model_.forward(x, batch.ids, slot, batch.mode);
-  if (model_.norm && batch.mode == layers::Mode::forward_only) {
+  (void)model_.forward(x, batch.ids, place.slot, batch.mode, action.chunk);
+  if (plan_shape_.is_last(groups_.pipeline->rank(), action.chunk) &&
+      batch.mode == layers::Mode::forward_only) {
     run_head(action, batch, hooks);
   }
 }
@@ -232,7 +270,7 @@ void Engine::forward(const Action& action, const MicroBatch& batch, const PassHo
 // The head writes gradients. Of a train micro-batch it therefore runs with the backward: a schedule
 // may run forwards of the next data shard before this one's gradients are closed.
 void Engine::run_head(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {
-  Slot& slot = slots_[static_cast<std::size_t>(action.slot)];
+  Slot& slot = place_of(action).slot;
   const View h = model_.norm->forward(slot.output, *slot.norm, batch.mode);
   if (batch.task == Task::classify) {
     CAMBIUM_CHECK(hooks.classify != nullptr, "a classification micro-batch without its task");

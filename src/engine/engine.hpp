@@ -26,6 +26,7 @@ struct EngineShape {
 struct TracedAction {
   schedule::ActionKind kind;
   dim_t micro_batch;
+  int chunk;
   double begin;
   double end;
 };
@@ -88,6 +89,24 @@ class Engine {
   void run_head(const schedule::Action& action, const MicroBatch& batch, const PassHooks& hooks);
   [[nodiscard]] device::View edge(device::Buffer& buffer) const;
 
+  // A micro-batch's memory in one chunk.
+  struct Place {
+    Slot slot;
+    comm::Request send;  // its output is still on its way
+  };
+
+  [[nodiscard]] Place& place_of(const schedule::Action& action);
+  [[nodiscard]] int& input_of(const schedule::Action& action);
+
+  // The other side of a boundary: a stage, and the tag of messages to a chunk of it.
+  struct Peer {
+    int rank;
+    int tag;
+  };
+
+  [[nodiscard]] Peer next_of(int chunk) const;  // where activations go
+  [[nodiscard]] Peer before(int chunk) const;   // where gradients go
+
   params::ParamStore& store_;
   comm::MeshGroups& groups_;
   EngineShape shape_;
@@ -97,15 +116,15 @@ class Engine {
 
   schedule::ScheduleShape plan_shape_;
   schedule::Plan plan_;
-  std::vector<Slot> slots_;
-  std::vector<comm::Request> slot_sends_;  // a slot's output is still on its way
+
+  std::vector<std::vector<Place>> places_;  // by chunk, slot
   std::vector<device::Buffer> inputs_;
   std::vector<comm::Request> input_receives_;
   device::Buffer gradient_in_[2];
   device::Buffer gradient_out_[2];
   comm::Request gradient_receives_[2];
   comm::Request gradient_sends_[2];
-  std::vector<int> input_of_;           // by micro-batch
+  std::vector<int> input_of_;           // by chunk, micro-batch
   std::vector<char> is_last_of_shard_;  // by micro-batch: its backward_weight ends a data shard
   dim_t gradients_posted_ = 0;
   dim_t gradients_taken_ = 0;

@@ -23,20 +23,14 @@ StageModel::StageModel(const model::Spec& spec,
                       context,
                       activations);
   }
-  const Range mine = where.layers();
-  layers.reserve(static_cast<std::size_t>(mine.size()));
-  for (dim_t i = mine.begin; i < mine.end; ++i) {
-    const model::LayerSpec& l = spec.layers[static_cast<std::size_t>(i)];
-    std::vector<std::vector<layers::GatedBlock>> blocks;
-    for (const auto& inserted : l.inserted) {
-      blocks.push_back(make_blocks(inserted));
+  layers.reserve(static_cast<std::size_t>(where.stages.layer_count(where.place.pipeline)));
+  for (int chunk = 0; chunk < where.chunks(); ++chunk) {
+    const Range mine = where.layers(chunk);
+    const auto begin = static_cast<dim_t>(layers.size());
+    for (dim_t i = mine.begin; i < mine.end; ++i) {
+      add_layer(spec.layers[static_cast<std::size_t>(i)]);
     }
-    layers.emplace_back(l,
-                        *store.find(l.uid),
-                        std::move(blocks),
-                        l.has_rope ? &rope_table(l.rope_theta, l.head_width) : nullptr,
-                        context,
-                        activations);
+    chunks_.push_back({begin, static_cast<dim_t>(layers.size())});
   }
   if (where.is_last()) {
     norm.emplace(layers::Norm{.kind = spec.norm,
@@ -54,6 +48,19 @@ StageModel::StageModel(const model::Spec& spec,
       classifier.emplace(*store.find(spec.classifier_uid), context, activations);
     }
   }
+}
+
+void StageModel::add_layer(const model::LayerSpec& l) {
+  std::vector<std::vector<layers::GatedBlock>> blocks;
+  for (const auto& inserted : l.inserted) {
+    blocks.push_back(make_blocks(inserted));
+  }
+  layers.emplace_back(l,
+                      *store_.find(l.uid),
+                      std::move(blocks),
+                      l.has_rope ? &rope_table(l.rope_theta, l.head_width) : nullptr,
+                      context,
+                      store_.arenas().activations);
 }
 
 std::vector<layers::GatedBlock> StageModel::make_blocks(
@@ -78,62 +85,66 @@ const layers::RopeTable& StageModel::rope_table(double theta, dim_t head_width) 
                             store_.arenas().activations);
 }
 
-Slot StageModel::make_slot() {
+Slot StageModel::make_slot(int chunk) {
   device::Arena& activations = store_.arenas().activations;
   Slot slot;
-  if (embedding) {
+  if (has_embedding(chunk)) {
     slot.embedding = embedding->make_saved(activations);
   }
-  for (layers::DecoderLayer& l : layers) {
+  for (layers::DecoderLayer& l : layers_of(chunk)) {
     slot.layers.push_back(l.make_saved(activations));
   }
-  if (norm) {
+  if (has_norm(chunk)) {
     slot.norm = norm->make_saved(activations);
   }
   return slot;
 }
 
-View StageModel::forward(View x, View ids, Slot& slot, layers::Mode mode) {
-  if (embedding) {
+View StageModel::forward(View x, View ids, Slot& slot, layers::Mode mode, int chunk) {
+  if (has_embedding(chunk)) {
     x = embedding->forward(ids, *slot.embedding, mode);
   }
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    x = layers[i].forward(x, slot.layers[i], mode);
+  const std::span<layers::DecoderLayer> mine = layers_of(chunk);
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    x = mine[i].forward(x, slot.layers[i], mode);
   }
   slot.output = x;
   return x;
 }
 
-View StageModel::incoming() const {
-  return layers.back().incoming();
+View StageModel::incoming(int chunk) const {
+  return layers[static_cast<std::size_t>(chunks_[static_cast<std::size_t>(chunk)].end) - 1]
+      .incoming();
 }
 
-void StageModel::backward_input(Slot& slot, View dx) {
-  if (norm) {
-    norm->backward_input(*slot.norm, layers.back().incoming());
+void StageModel::backward_input(Slot& slot, View dx, int chunk) {
+  const std::span<layers::DecoderLayer> mine = layers_of(chunk);
+  if (has_norm(chunk)) {
+    norm->backward_input(*slot.norm, mine.back().incoming());
   }
-  for (std::size_t i = layers.size(); i-- > 0;) {
+  for (std::size_t i = mine.size(); i-- > 0;) {
     View to = dx;
     if (i > 0) {
-      to = layers[i - 1].incoming();
-    } else if (embedding) {
+      to = mine[i - 1].incoming();
+    } else if (has_embedding(chunk)) {
       to = embedding->incoming();
     }
-    layers[i].backward_input(slot.layers[i], to);
+    mine[i].backward_input(slot.layers[i], to);
   }
-  if (embedding) {
+  if (has_embedding(chunk)) {
     embedding->backward_input(*slot.embedding);
   }
 }
 
-void StageModel::backward_weight(View ids, Slot& slot) {
-  if (norm) {
+void StageModel::backward_weight(View ids, Slot& slot, int chunk) {
+  if (has_norm(chunk)) {
     norm->backward_weight(*slot.norm);
   }
-  for (std::size_t i = layers.size(); i-- > 0;) {
-    layers[i].backward_weight(slot.layers[i]);
+  const std::span<layers::DecoderLayer> mine = layers_of(chunk);
+  for (std::size_t i = mine.size(); i-- > 0;) {
+    mine[i].backward_weight(slot.layers[i]);
   }
-  if (embedding) {
+  if (has_embedding(chunk)) {
     embedding->backward_weight(ids, *slot.embedding);
   }
 }

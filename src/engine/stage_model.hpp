@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "layers/classifier_head.hpp"
@@ -17,7 +18,8 @@
 
 namespace cambium::engine {
 
-// What one micro-batch in flight keeps on this stage.
+// What one micro-batch in flight keeps on a chunk of this stage: embedding of the first virtual
+// stage, norm of the last.
 struct Slot {
   std::optional<layers::EmbeddingLayer::Saved> embedding;
   std::vector<layers::DecoderLayer::Saved> layers;
@@ -35,28 +37,50 @@ class StageModel {
 
   layers::TensorContext context;
   std::optional<layers::EmbeddingLayer> embedding;
-  std::vector<layers::DecoderLayer> layers;
+  std::vector<layers::DecoderLayer> layers;  // of all chunks
   std::optional<layers::FinalNorm> norm;
   std::optional<layers::LanguageModelHead> head;
   std::optional<layers::ClassifierHead> classifier;
 
-  [[nodiscard]] Slot make_slot();
+  [[nodiscard]] int chunks() const {
+    return static_cast<int>(chunks_.size());
+  }
 
-  // x: this stage's input (stream rows), unused on the first stage. Returns the last layer's output
-  // (stream rows).
-  device::View forward(device::View x, device::View ids, Slot& slot, layers::Mode mode);
+  [[nodiscard]] Slot make_slot(int chunk = 0);
 
-  // Where the gradient of the stage's output must stand; not on the last stage, which has its own.
-  [[nodiscard]] device::View incoming() const;
-  // dx: gradient of the stage's input; unused on the first stage.
-  void backward_input(Slot& slot, device::View dx);
-  void backward_weight(device::View ids, Slot& slot);
+  // x: the chunk's input (stream rows), unused on the first virtual stage. Returns its last layer's
+  // output (stream rows).
+  device::View forward(
+      device::View x, device::View ids, Slot& slot, layers::Mode mode, int chunk = 0);
+
+  // Where the gradient of the chunk's output must stand; not on the last virtual stage, which has
+  // its own.
+  [[nodiscard]] device::View incoming(int chunk = 0) const;
+  // dx: gradient of the chunk's input; unused on the first virtual stage.
+  void backward_input(Slot& slot, device::View dx, int chunk = 0);
+  void backward_weight(device::View ids, Slot& slot, int chunk = 0);
 
  private:
+  [[nodiscard]] std::span<layers::DecoderLayer> layers_of(int chunk) {
+    const Range range = chunks_[static_cast<std::size_t>(chunk)];
+    return std::span(layers).subspan(static_cast<std::size_t>(range.begin),
+                                     static_cast<std::size_t>(range.size()));
+  }
+
+  void add_layer(const model::LayerSpec& l);
   std::vector<layers::GatedBlock> make_blocks(const std::vector<model::InsertedBlock>& specs);
   const layers::RopeTable& rope_table(double theta, dim_t head_width);
 
+  [[nodiscard]] bool has_embedding(int chunk) const {
+    return embedding && chunk == 0;
+  }
+
+  [[nodiscard]] bool has_norm(int chunk) const {
+    return norm && chunk + 1 == chunks();
+  }
+
   params::ParamStore& store_;
+  std::vector<Range> chunks_;          // of `layers`
   std::list<layers::RopeTable> rope_;  // layers keep references
 };
 

@@ -195,7 +195,8 @@ void Plans::make_nodes() {
         "stage map",
         [](const std::vector<double>& by_layer, const PlanShape& shape) {
           const std::vector<double> layers(by_layer.begin(), by_layer.end() - 1);
-          return model::plan_stages(layers, by_layer.back(), shape.stages, shape.layers_per_stage);
+          return model::plan_stages(
+              layers, by_layer.back(), shape.stages, shape.layers_per_stage, shape.chunks);
         },
         all,
         Node<PlanShape>(shape_));

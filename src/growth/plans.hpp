@@ -28,7 +28,8 @@ struct PlanShape {
   int tensor_ranks = 1;
   int data_ranks = 1;
   dim_t logical_tensor = 1;
-  std::vector<dim_t> layers_per_stage;  // empty: balanced
+  std::vector<dim_t> layers_per_stage;  // of virtual stages; empty: balanced
+  int chunks = 1;                       // virtual stages of each stage
   bool is_sharded = true;
   dim_t element_bytes = 4;  // of values, gradients and slots
   device::DType panels = device::DType::f32;

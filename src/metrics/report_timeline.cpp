@@ -50,8 +50,10 @@ std::string draw_action(const json& action, double x0, double per_us, double top
   const double width = std::max(0.5, (end - begin) * per_us);
   const double x = x0 + begin * per_us;
   const auto micro_batch = static_cast<dim_t>(number_or(action, "micro_batch", 0));
+  const auto chunk = static_cast<dim_t>(number_or(action, "chunk", 0));
+  const std::string where = chunk > 0 ? fmt::format(", chunk {}", chunk) : "";
   std::string out = fmt::format(
-      R"(<rect class="{}" x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}"><title>{} of micro-batch {}: {:.2f} ms, from {:.2f}</title></rect>)",
+      R"(<rect class="{}" x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}"><title>{} of micro-batch {}{}: {:.2f} ms, from {:.2f}</title></rect>)",
       act.style,
       x,
       top + inset,
@@ -59,6 +61,7 @@ std::string draw_action(const json& action, double x0, double per_us, double top
       kRow - 2 * inset,
       escape_html(kind),
       micro_batch,
+      where,
       (end - begin) / 1e3,
       begin / 1e3);
   if (computes && width > 14) {

@@ -14,6 +14,7 @@ void write_timeline(const std::filesystem::path& run,
     for (const TracedAction& action : rank.actions) {
       actions.push_back({{"kind", action.kind},
                          {"micro_batch", action.micro_batch},
+                         {"chunk", action.chunk},
                          {"begin_us", action.begin_us},
                          {"end_us", action.end_us}});
     }

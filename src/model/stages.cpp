@@ -22,7 +22,7 @@ double block_cost(const std::vector<InsertedBlock>& blocks, dim_t hidden) {
 
 }  // namespace
 
-int StageMap::stage_of(dim_t layer) const {
+int StageMap::virtual_stage_of(dim_t layer) const {
   const dim_t count = first.back();
   const dim_t i = std::clamp<dim_t>(layer, 0, count - 1);
   int stage = 0;
@@ -30,6 +30,14 @@ int StageMap::stage_of(dim_t layer) const {
     ++stage;
   }
   return stage;
+}
+
+dim_t StageMap::layer_count(int stage) const {
+  dim_t count = 0;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    count += layers_of(stage, chunk).size();
+  }
+  return count;
 }
 
 double layer_cost(const Spec& spec, dim_t i) {
@@ -44,27 +52,36 @@ double layer_cost(const Spec& spec, dim_t i) {
   return cost;
 }
 
-StageMap plan_stages(const Spec& spec, int stages, const std::vector<dim_t>& layers_per_stage) {
+StageMap plan_stages(const Spec& spec,
+                     int stages,
+                     const std::vector<dim_t>& layers_per_stage,
+                     int chunks) {
   std::vector<double> costs;
   for (dim_t i = 0; i < static_cast<dim_t>(spec.layers.size()); ++i) {
     costs.push_back(layer_cost(spec, i));
   }
   const double head = static_cast<double>(spec.vocabulary) * static_cast<double>(spec.hidden);
-  return plan_stages(costs, head, stages, layers_per_stage);
+  return plan_stages(costs, head, stages, layers_per_stage, chunks);
 }
 
 StageMap plan_stages(const std::vector<double>& layer_costs,
                      double head,
-                     int stages,
-                     const std::vector<dim_t>& layers_per_stage) {
+                     int stages_of_ranks,
+                     const std::vector<dim_t>& layers_per_stage,
+                     int chunks) {
   const auto count = static_cast<dim_t>(layer_costs.size());
+  const int stages = stages_of_ranks * chunks;
   if (stages > count) {
-    throw Error(
-        Code::usage,
-        fmt::format(
-            "parallel.pipeline: {} stages for {} layers; use at most {}", stages, count, count));
+    const std::string each = chunks > 1 ? fmt::format(" of {} chunks", chunks) : "";
+    throw Error(Code::usage,
+                fmt::format("parallel.pipeline: {} stages{} for {} layers; use at most {}",
+                            stages_of_ranks,
+                            each,
+                            count,
+                            count / chunks));
   }
   StageMap map;
+  map.chunks = chunks;
   if (!layers_per_stage.empty()) {
     const dim_t total = std::accumulate(layers_per_stage.begin(), layers_per_stage.end(), dim_t{0});
     const bool has_empty = std::any_of(
@@ -73,10 +90,11 @@ StageMap plan_stages(const std::vector<double>& layer_costs,
       throw Error(
           Code::usage,
           fmt::format(
-              "parallel.stages: [{}] does not cut {} layers into {} stages of at least one layer",
+              "parallel.stages: [{}] does not cut {} layers into {} {} of at least one layer",
               fmt::join(layers_per_stage, ", "),
               count,
-              stages));
+              stages,
+              chunks > 1 ? "virtual stages" : "stages"));
     }
     map.first.push_back(0);
     for (const dim_t n : layers_per_stage) {

@@ -9,20 +9,34 @@
 
 namespace cambium::model {
 
-// Stage s owns layers [first[s], first[s+1]). first.size() == stages + 1.
+// Virtual stage v owns layers [first[v], first[v+1]) and is chunk v / stages of stage v % stages.
+// first.size() == stages * chunks + 1. With one chunk, virtual stages are the stages.
 struct StageMap {
   std::vector<dim_t> first;
+  int chunks = 1;  // of each stage
 
   [[nodiscard]] int stages() const {
-    return static_cast<int>(first.size()) - 1;
+    return (static_cast<int>(first.size()) - 1) / chunks;
   }
 
-  [[nodiscard]] Range layers_of(int stage) const {
-    return {first[static_cast<std::size_t>(stage)], first[static_cast<std::size_t>(stage) + 1]};
+  [[nodiscard]] Range layers_of(int stage, int chunk) const {
+    const auto v = static_cast<std::size_t>(chunk * stages() + stage);
+    return {first[v], first[v + 1]};
   }
 
-  // layer -1 is on the first stage, layer L on the last.
-  [[nodiscard]] int stage_of(dim_t layer) const;
+  // Layers of all chunks of a stage.
+  [[nodiscard]] dim_t layer_count(int stage) const;
+
+  // layer -1 is on the first virtual stage, layer L on the last.
+  [[nodiscard]] int virtual_stage_of(dim_t layer) const;
+
+  [[nodiscard]] int stage_of(dim_t layer) const {
+    return virtual_stage_of(layer) % stages();
+  }
+
+  [[nodiscard]] int chunk_of(dim_t layer) const {
+    return virtual_stage_of(layer) / stages();
+  }
 
   bool operator==(const StageMap&) const = default;
 };
@@ -30,16 +44,19 @@ struct StageMap {
 // Multiply-adds of one token's forward pass through layer `i`, without the attention scores.
 [[nodiscard]] double layer_cost(const Spec& spec, dim_t i);
 
-// Contiguous stages with the least largest cost (layers, plus the head on the last); ties put more
-// on earlier stages. `layers_per_stage`, when not empty, is taken as it is. Throws Error(usage)
-// when there are fewer layers than stages, or the given list does not add up.
+// Contiguous virtual stages with the least largest cost (layers, plus the head on the last); ties
+// put more on earlier ones. `layers_per_stage`, when not empty, is taken as it is, in the order of
+// virtual stages. Throws Error(usage) when there are fewer layers than virtual stages, or the given
+// list does not add up.
 [[nodiscard]] StageMap plan_stages(const std::vector<double>& layer_costs,
                                    double head_cost,
                                    int stages,
-                                   const std::vector<dim_t>& layers_per_stage = {});
+                                   const std::vector<dim_t>& layers_per_stage = {},
+                                   int chunks = 1);
 
 [[nodiscard]] StageMap plan_stages(const Spec& spec,
                                    int stages,
-                                   const std::vector<dim_t>& layers_per_stage = {});
+                                   const std::vector<dim_t>& layers_per_stage = {},
+                                   int chunks = 1);
 
 }  // namespace cambium::model

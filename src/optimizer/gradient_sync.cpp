@@ -58,30 +58,41 @@ GradientSync::GradientSync(params::ParamStore& store,
 
 void GradientSync::begin_step() {
   const WorkScope scope(stream_.profile(), Work::gradient_sum);
-  open_shard(0);
-}
-
-void GradientSync::open_shard(dim_t i) {
-  const dim_t buffer = data_sum_.local.leaf_buffer[static_cast<std::size_t>(i)];
   for (const auto& b : store_.buckets()) {
-    for (int l = 0; l < b->lanes(); ++l) {
-      GradientLane& lane = b->lane(l);
-      lane.current = whole(lane.buffers[static_cast<std::size_t>(buffer)], *b);
-      std::fill(lane.is_touched.begin(), lane.is_touched.end(), 0);
-      std::memset(lane.leaves.data(), 0, lane.leaves.bytes());
-    }
+    open_shard(0, *b);
   }
 }
 
-void GradientSync::finish_shard(dim_t i) {
+void GradientSync::open_shard(dim_t i, Bucket& bucket) {
+  const dim_t buffer = data_sum_.local.leaf_buffer[static_cast<std::size_t>(i)];
+  for (int l = 0; l < bucket.lanes(); ++l) {
+    GradientLane& lane = bucket.lane(l);
+    lane.current = whole(lane.buffers[static_cast<std::size_t>(buffer)], bucket);
+    std::fill(lane.is_touched.begin(), lane.is_touched.end(), 0);
+    std::memset(lane.leaves.data(), 0, lane.leaves.bytes());
+  }
+}
+
+bool GradientSync::is_in(const Bucket& bucket, int chunk) const {
+  const params::Partition& where = store_.partition();
+  if (bucket.shape().is_mirror) {  // works as the head
+    return chunk + 1 == where.chunks();
+  }
+  return where.stages.chunk_of(bucket.shape().entity.layer) == chunk;
+}
+
+void GradientSync::finish_shard(dim_t i, int chunk) {
   const WorkScope scope(stream_.profile(), Work::gradient_sum);
   for (const auto& b : store_.buckets()) {
+    if (!is_in(*b, chunk)) {
+      continue;
+    }
     for (int l = 0; l < b->lanes(); ++l) {
       finish_lane(*b, l, i);
     }
-  }
-  if (i + 1 < store_.partition().data_shards().size()) {
-    open_shard(i + 1);
+    if (i + 1 < store_.partition().data_shards().size()) {
+      open_shard(i + 1, *b);
+    }
   }
 }
 

@@ -23,8 +23,9 @@ class GradientSync {
   // Forgets the last step's gradients.
   void begin_step();
 
-  // The i-th local data shard's last micro-batch is done. Collective over: tensor.
-  void finish_shard(dim_t i);
+  // The i-th local data shard's last micro-batch is done in a chunk of this stage. Collective over:
+  // tensor.
+  void finish_shard(dim_t i, int chunk);
 
   // Leaves the step's gradient in lane 0 of every bucket: owned elements when the optimizer is
   // sharded, else all. Collective over: data, and pipeline for a tied table. Bytes: a ring's, per
@@ -35,7 +36,8 @@ class GradientSync {
   [[nodiscard]] device::View gradient(params::Bucket& bucket) const;
 
  private:
-  void open_shard(dim_t i);
+  void open_shard(dim_t i, params::Bucket& bucket);
+  [[nodiscard]] bool is_in(const params::Bucket& bucket, int chunk) const;
   void finish_lane(params::Bucket& bucket, int lane, dim_t i);
   void reduce_leaves(params::Bucket& bucket, int lane);
   void reduce_lane(params::Bucket& bucket, int lane);

@@ -30,8 +30,13 @@ struct Partition {
     return place.pipeline == physical.pipeline - 1;
   }
 
-  [[nodiscard]] Range layers() const {
-    return stages.layers_of(place.pipeline);
+  [[nodiscard]] int chunks() const {
+    return stages.chunks;
+  }
+
+  // Layers of one of this rank's chunks.
+  [[nodiscard]] Range layers(int chunk) const {
+    return stages.layers_of(place.pipeline, chunk);
   }
 
   // Whether the entity in layer `layer` (-1 first, number of layers last) lives on this rank's

@@ -18,7 +18,7 @@ namespace {
 std::string stages_text(const model::StageMap& map) {
   std::string text;
   for (int s = 0; s < map.stages(); ++s) {
-    text += fmt::format("{}{}", s > 0 ? " + " : "", map.layers_of(s).size());
+    text += fmt::format("{}{}", s > 0 ? " + " : "", map.layer_count(s));
   }
   return text;
 }
@@ -26,7 +26,7 @@ std::string stages_text(const model::StageMap& map) {
 std::string describe_growth(const config::GrowPhase& phase,
                             const model::Spec& before,
                             model::Spec& spec,
-                            int stages) {
+                            const config::ParallelConfig& p) {
   std::string text;
   for (const config::GrowOperation& o : phase.operations) {
     const auto operation = growth::make_operation(o);
@@ -39,8 +39,8 @@ std::string describe_growth(const config::GrowPhase& phase,
                       parameter_count(inventory(spec)),
                       before.layers.size(),
                       spec.layers.size(),
-                      stages_text(plan_stages(before, stages)),
-                      stages_text(plan_stages(spec, stages)));
+                      stages_text(plan_stages(before, p.pipeline, {}, p.virtual_stages)),
+                      stages_text(plan_stages(spec, p.pipeline, {}, p.virtual_stages)));
   return text;
 }
 
@@ -75,7 +75,7 @@ std::string describe_campaign(const CampaignInput& input, int ranks) {
       p.logical.tensor,
       p.logical.data,
       parameter_count(inventory(spec)),
-      stages_text(plan_stages(spec, p.pipeline, p.stages)));
+      stages_text(plan_stages(spec, p.pipeline, p.stages, p.virtual_stages)));
   if (campaign.run.precision == config::Precision::bf16) {
     text +=
         "precision bf16: activations, their gradients and products; masters, sums and checkpoints "
@@ -89,7 +89,7 @@ std::string describe_campaign(const CampaignInput& input, int ranks) {
                         phase.start_from ? " from the end of " + *phase.start_from : "");
     if (const auto* grow = std::get_if<config::GrowPhase>(&phase.settings)) {
       const model::Spec before = spec;
-      text += describe_growth(*grow, before, spec, p.pipeline);
+      text += describe_growth(*grow, before, spec, p);
     }
   }
   return text + "valid\n";

@@ -109,7 +109,7 @@ std::vector<std::string> describe(const config::GrowPhase& phase) {
 std::string stages_text(const model::StageMap& map) {
   std::string text;
   for (int s = 0; s < map.stages(); ++s) {
-    text += fmt::format("{}{}", s > 0 ? "+" : "", map.layers_of(s).size());
+    text += fmt::format("{}{}", s > 0 ? "+" : "", map.layer_count(s));
   }
   return text;
 }
@@ -215,12 +215,12 @@ bool was_rolled_back(const Session& session) {
 
 std::vector<dim_t> keep_in_place(const Session& session, const model::Spec& spec) {
   const model::StageMap& old = session.store->partition().stages;
-  std::vector<dim_t> layers(static_cast<std::size_t>(old.stages()), 0);
+  std::vector<dim_t> layers(old.first.size() - 1, 0);  // by virtual stage
   int stage = 0;
   for (const model::LayerSpec& l : spec.layers) {
     for (std::size_t i = 0; i < session.state.spec.layers.size(); ++i) {
       if (session.state.spec.layers[i].uid == l.uid) {
-        stage = old.stage_of(static_cast<dim_t>(i));
+        stage = old.virtual_stage_of(static_cast<dim_t>(i));
       }
     }
     ++layers[static_cast<std::size_t>(stage)];

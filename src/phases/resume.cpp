@@ -160,7 +160,8 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
     (void)model::plan_stages(
         start.state.spec,
         start.parallel.pipeline,
-        start.state.revision == 0 ? start.parallel.stages : std::vector<dim_t>{});
+        start.state.revision == 0 ? start.parallel.stages : std::vector<dim_t>{},
+        start.parallel.virtual_stages);
     // Growth phases to come must apply, here and not in a week.
     model::Spec spec = start.state.spec;
     for (std::size_t i = start.state.phase; i < campaign.phases.size(); ++i) {

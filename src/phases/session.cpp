@@ -2,6 +2,7 @@
 #include "phases/session.hpp"
 
 #include "base/error.hpp"
+#include "config/words.hpp"
 
 namespace cambium::phases {
 namespace {
@@ -43,6 +44,7 @@ growth::PlanShape plan_shape(const Session& session, bool is_sharded) {
           .data_ranks = session.parallel.data,
           .logical_tensor = session.state.contract.logical.tensor,
           .layers_per_stage = session.parallel.stages,
+          .chunks = session.parallel.virtual_stages,
           .is_sharded = is_sharded,
           .element_bytes = static_cast<dim_t>(device::bytes_of(masters_of(session))),
           .panels = activations_of(session)};
@@ -76,7 +78,7 @@ engine::Engine& engine_for(Session& session, dim_t sequence_length) {
   if (!engine) {
     const config::ParallelConfig& p = session.parallel;
     engine::EngineShape shape;
-    shape.schedule = p.schedule == config::ScheduleKind::gpipe ? "gpipe" : "1f1b";
+    shape.schedule = config::word_of(p.schedule);
     shape.tensor = {.batch = p.micro_batch_size,
                     .positions = sequence_length,
                     .hidden = session.state.spec.hidden,

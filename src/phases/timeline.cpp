@@ -41,8 +41,11 @@ void write_timeline(Session& session, const std::vector<engine::TracedAction>& a
                {"data", where.place.data},
                {"actions", json::array()}};
   for (const engine::TracedAction& a : actions) {
-    mine["actions"].push_back(
-        {std::string(schedule::name_of(a.kind)), a.micro_batch, a.begin * 1e6, a.end * 1e6});
+    mine["actions"].push_back({std::string(schedule::name_of(a.kind)),
+                               a.micro_batch,
+                               a.chunk,
+                               a.begin * 1e6,
+                               a.end * 1e6});
   }
   const std::vector<std::string> texts = gather_texts(session.world.group(), mine.dump());
   if (!session.writers) {
@@ -57,7 +60,7 @@ void write_timeline(Session& session, const std::vector<engine::TracedAction>& a
                                .data = j["data"],
                                .actions = {}};
     for (const json& a : j["actions"]) {
-      rank.actions.push_back({a[0], a[1], a[2], a[3]});
+      rank.actions.push_back({a[0], a[1], a[2], a[3], a[4]});
     }
     ranks.push_back(rank);
   }

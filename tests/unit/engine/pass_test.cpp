@@ -104,7 +104,7 @@ TEST(Pass, BackwardInputTouchesNoWeightAndBackwardWeightAddsThem) {
   EXPECT_EQ(touched(), std::set<std::string>{"head.weight"});
   model.backward_weight(batches[0].ids, slot);
   EXPECT_EQ(touched().size(), 2U + 2 * 7);  // table, head, seven matrices a layer
-  split.runner.sync().finish_shard(0);
+  split.runner.sync().finish_shard(0, 0);
   split.runner.sync().reduce();
   for (const std::string& name : whole.names()) {
     EXPECT_BITS_EQ(split.gradient(name), whole.gradient(name)) << name;

@@ -81,7 +81,7 @@ TEST(Stages, FindsTheBestCutOfRandomCosts) {
     EXPECT_EQ(map.first.front(), 0);
     EXPECT_EQ(map.first.back(), static_cast<dim_t>(costs.size()));
     for (int s = 0; s < stages; ++s) {
-      EXPECT_GE(map.layers_of(s).size(), 1);
+      EXPECT_GE(map.layers_of(s, 0).size(), 1);
     }
     std::vector<dim_t> first = {0};
     EXPECT_NEAR(largest_cost(costs, head, map.first), best_cost(costs, head, first, stages), 1e-12);
