@@ -15,6 +15,13 @@ from expected_work import Run, expected_ranks
 
 SHARD = "phases.pretrain.optimizer.shard"
 STAGES = {1: [3], 2: [2, 1], 3: [1, 1, 1]}  # 3 layers
+# Of 6 layers: (tensor, pipeline, data), chunks, layers of the virtual stages, settings that must not matter.
+INTERLEAVED = [
+    ((1, 2, 1), 2, [2, 2, 1, 1], {}),
+    ((1, 2, 2), 3, [1, 1, 1, 1, 1, 1], {"parallel.sequence_parallel": "false"}),
+    ((2, 2, 2), 2, [1, 2, 2, 1], {"parallel.stages": "[1, 2, 2, 1]", SHARD: "false"}),
+    ((1, 3, 1), 2, [1, 1, 1, 1, 1, 1], {"run.isa": "avx2"}),
+]
 IS_EXTENDED = "--extended" in sys.argv
 if IS_EXTENDED:
     sys.argv.remove("--extended")
@@ -60,14 +67,14 @@ class Contract(support.Story):
         ranks, mesh = support.layout(*physical)
         return self.run_to_end(name, ranks, mesh | settings)
 
-    def expected(self, name, physical, settings):
+    def expected(self, name, physical, settings, stages=None):
         state = json.loads((self.checkpoint(name) / "manifest.json").read_text())["state"]
         return expected_ranks(
             Run(
                 spec=state["spec"],
                 logical=(4, 4),
                 physical=physical,
-                stages=stages_of(physical[1], settings),
+                stages=stages or stages_of(physical[1], settings),
                 steps=5,
                 global_batch=16,
                 micro_batch=2,
@@ -77,10 +84,10 @@ class Contract(support.Story):
             )
         )
 
-    def check_work(self, name, physical, settings, reference):
+    def check_work(self, name, physical, settings, reference, stages=None):
         """ranks.json holds what each rank's part needs, and all parts together are the whole."""
         found = self.ranks(name)
-        expected = self.expected(name, physical, settings)
+        expected = self.expected(name, physical, settings, stages)
         self.assertEqual(len(found), len(expected))
         for got, want in zip(found, expected):
             self.assertEqual({key: got[key] for key in want}, want, name)
@@ -104,6 +111,18 @@ class Contract(support.Story):
                 self.run_layout(name, physical, settings)
                 self.assert_equal_runs(name, "one")
                 self.check_work(name, physical, settings, "one")
+
+    def test_interleaved_stages_give_the_same_bits_and_hold_their_own_chunks(self):
+        """check_work counts what each rank holds, computes and sends: stages that are not interleaved fail it."""
+        six = {"model.num_hidden_layers": 6}
+        self.run_layout("one", (1, 1, 1), six)
+        for physical, chunks, stages, settings in INTERLEAVED:
+            settings = settings | {"parallel.schedule": "interleaved", "parallel.virtual_stages": chunks}
+            name = name_of(physical, settings)
+            with self.subTest(layout=name):
+                self.run_layout(name, physical, six | settings)
+                self.assert_equal_runs(name, "one")
+                self.check_work(name, physical, settings, "one", stages)
 
     def test_a_process_without_a_launcher_runs_the_whole_mesh(self):
         self.run_layout("one", (1, 1, 1), {})

@@ -84,10 +84,11 @@ def entities(run):
 
 
 def stage_of(run, layer):
+    """The rank in the pipeline: virtual stage v is chunk v // ranks of stage v % ranks."""
     layer = min(max(layer, 0), len(run.spec["layers"]) - 1)
-    for stage, count in enumerate(run.stages):
+    for virtual_stage, count in enumerate(run.stages):
         if layer < count:
-            return stage
+            return virtual_stage % run.physical[1]
         layer -= count
     raise AssertionError("the stages hold fewer layers than the spec")
 
@@ -160,7 +161,7 @@ def tensor_bytes(run, buckets, stage, tensor, data_shards, micro_batches):
     ranks = run.physical[0]
     if ranks == 1:
         return 0
-    hidden, last = run.spec["hidden"], len(run.stages) - 1
+    hidden, last = run.spec["hidden"], run.physical[1] - 1
     held = share(run.logical[0], ranks, tensor)
     positions = [len(share(run.positions, run.logical[0], s)) for s in held]
     own_rows = sum(positions) * run.micro_batch
@@ -171,7 +172,7 @@ def tensor_bytes(run, buckets, stage, tensor, data_shards, micro_batches):
         gather = 0
         one_sum = tree_all_reduce_bytes(run.rows * hidden, ranks, tensor)
     # A layer: attention and mlp, each gathers its input and sums its output, and the same again backward.
-    per_micro_batch = run.stages[stage] * 4 * (gather + one_sum)
+    per_micro_batch = sum(run.stages[stage :: run.physical[1]]) * 4 * (gather + one_sum)
     if stage == 0:
         per_micro_batch += 2 * run.rows * hidden * run.activation * (ranks - 1) // ranks + gather
     if stage == last:
@@ -199,7 +200,7 @@ def data_bytes(run, buckets, stage, data, data_shards):
         else:
             per_step += tree_all_reduce_bytes(b.elements, ranks, data) * b.lanes
     per_step += squares * DOUBLE * (ranks - 1)
-    if stage == len(run.stages) - 1:  # the loss
+    if stage == run.physical[1] - 1:  # the loss
         per_step += len(data_shards) * DOUBLE * (ranks - 1)
     return per_step * run.steps
 
@@ -212,7 +213,8 @@ def pipeline_bytes(run, buckets, stage, tensor, data, micro_batches):
     rows = run.rows
     if run.is_sequence_parallel:
         rows = sum(len(share(run.positions, run.logical[0], s)) for s in held) * run.micro_batch
-    neighbours = (stage > 0) + (stage < ranks - 1)  # an activation forward, a gradient back
+    # An activation forward, a gradient back, for each chunk but at the two ends of the model.
+    neighbours = 2 * (len(run.stages) // ranks) - (stage == 0) - (stage == ranks - 1)
     per_step = neighbours * micro_batches * rows * run.spec["hidden"] * run.activation
     own = [b for b in buckets if not getattr(b, "is_mirror", False)]
     numbers = 2 + 3 * sum(len(b.parameters) for b in own)  # flags, loss, (uid, square, group) each
