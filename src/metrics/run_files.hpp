@@ -15,9 +15,9 @@ namespace cambium::metrics {
 struct TracedAction {
   std::string kind;  // schedule::name_of
   dim_t micro_batch = 0;
-  int chunk = 0;  // of the stage's chunks of layers
   double begin_us = 0;  // since the start of the step
   double end_us = 0;
+  int chunk = 0;  // of the stage's chunks of layers
 };
 
 struct RankTimeline {

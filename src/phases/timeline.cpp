@@ -43,9 +43,9 @@ void write_timeline(Session& session, const std::vector<engine::TracedAction>& a
   for (const engine::TracedAction& a : actions) {
     mine["actions"].push_back({std::string(schedule::name_of(a.kind)),
                                a.micro_batch,
-                               a.chunk,
                                a.begin * 1e6,
-                               a.end * 1e6});
+                               a.end * 1e6,
+                               a.chunk});
   }
   const std::vector<std::string> texts = gather_texts(session.world.group(), mine.dump());
   if (!session.writers) {

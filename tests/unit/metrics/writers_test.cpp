@@ -144,7 +144,7 @@ TEST(Log, OfOtherRanksWritesNothing) {
 
 TEST(RunFiles, AreWholeJson) {
   const TemporaryFolder run;
-  write_timeline(run.path(), 5, {{.rank = 1, .stage = 1, .actions = {{"forward", 2, 0, 1.5, 2.5}}}});
+  write_timeline(run.path(), 5, {{.rank = 1, .stage = 1, .actions = {{"forward", 2, 1.5, 2.5}}}});
   write_ranks(run.path(), {{{"rank", 0}, {"parameter_bytes", 1024}}});
 
   const nlohmann::json timeline = nlohmann::json::parse(read_file(run.path() / "timeline.json"));
