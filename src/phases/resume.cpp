@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phases/resume.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <set>
+#include <sstream>
 
 #include "base/file.hpp"
 #include "comm/collectively.hpp"
@@ -64,6 +66,44 @@ void check_phases(const config::Campaign& campaign, const State& state) {
   }
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(line.substr(std::min(line.find_first_not_of(' '), line.size())));
+  }
+  return lines;
+}
+
+// A begun campaign keeps the model that it began with: the checkpoint's is loaded, so another one
+// in the file would be passed over in silence. Checkpoints of older versions do not have the text.
+void check_model(const config::Campaign& campaign, const State& state) {
+  const std::string now = model_text(campaign);
+  if (state.model.empty() || state.model == now) {
+    return;
+  }
+  const std::vector<std::string> before = lines_of(state.model);
+  const std::vector<std::string> after = lines_of(now);
+  std::string differences;
+  for (const std::string& line : after) {
+    if (std::find(before.begin(), before.end(), line) == before.end()) {
+      const std::string key = line.substr(0, line.find(':') + 1);
+      const auto old = std::find_if(before.begin(), before.end(), [&](const std::string& l) {
+        return l.compare(0, key.size(), key) == 0;
+      });
+      differences += fmt::format("{}the file has {}, the checkpoint began with {}",
+                                 differences.empty() ? "" : "; ",
+                                 line,
+                                 old == before.end() ? "none" : *old);
+    }
+  }
+  throw Error(Code::usage,
+              fmt::format("model: it may not change over a restart: {} ({} layers now); a model "
+                          "that has begun grows by phases of kind grow",
+                          differences.empty() ? "keys were taken out" : differences,
+                          state.spec.layers.size()));
+}
+
 // The sizes of a `from:` model or a running one, so that divisibility is checked against what is
 // there.
 void take_sizes(config::ModelConfig& model, const model::Spec& spec) {
@@ -91,6 +131,22 @@ void check_positions(const config::Campaign& campaign, const model::Spec& spec) 
   }
 }
 
+namespace {
+
+// Paths are resolved against the config's folder: a moved folder is no change.
+std::string without_folder(const config::Campaign& campaign, std::string text) {
+  std::error_code ec;
+  const std::string folder =
+      std::filesystem::absolute(campaign.places.file, ec).lexically_normal().parent_path().string();
+  for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos;
+       at = text.find(folder, at + 1)) {
+    text.replace(at, folder.size(), ".");
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string phase_text(const config::Campaign& campaign, std::size_t index) {
   config::Campaign one = campaign;
   one.phases = {campaign.phases[index]};
@@ -102,16 +158,17 @@ std::string phase_text(const config::Campaign& campaign, std::size_t index) {
     mtssl->optimizer.shard = true;
   }
   std::string text = config::resolved_yaml(one);
-  text = text.substr(text.find("phases:"));
-  // Data paths are resolved against the config's folder: a moved folder is no changed phase.
-  std::error_code ec;
-  const std::string folder =
-      std::filesystem::absolute(campaign.places.file, ec).lexically_normal().parent_path().string();
-  for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos;
-       at = text.find(folder, at + 1)) {
-    text.replace(at, folder.size(), ".");
+  return without_folder(campaign, text.substr(text.find("phases:")));
+}
+
+std::string model_text(const config::Campaign& campaign) {
+  const std::string text = config::resolved_yaml(campaign);
+  const std::size_t begin = text.find("\nmodel:") + 1;
+  std::size_t end = text.find('\n', begin);
+  while (end + 1 < text.size() && text[end + 1] == ' ') {
+    end = text.find('\n', end + 1);
   }
-  return text;
+  return without_folder(campaign, text.substr(begin, end - begin));
 }
 
 Start plan_start(comm::World& world, const config::Campaign& campaign) {
@@ -138,7 +195,10 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
                                       free.at("pipeline").get<int>(),
                                       free.at("context").get<int>(),
                                       free.at("data").get<int>());
+      check_model(campaign, start.state);
       check_phases(campaign, start.state);
+    } else {
+      start.state.model = model_text(campaign);
     }
     std::optional<checkpoint::Checkpoint> model_from;
     if (!start.from && campaign.model.from) {

@@ -40,6 +40,9 @@ void open_run(Session& session, Start& start, const CampaignInput& input);
 // The resolved text of phase `index`: a phase that has begun may not change over a restart.
 [[nodiscard]] std::string phase_text(const config::Campaign& campaign, std::size_t index);
 
+// The resolved text of the model section: a campaign that has begun keeps it.
+[[nodiscard]] std::string model_text(const config::Campaign& campaign);
+
 // The same parameters and slots with the optimizer sharded or not. Collective over: data.
 void reshape_store(Session& session, bool is_sharded);
 

@@ -51,6 +51,7 @@ json to_json(const State& s, const json& free) {
             {"updates", s.threshold.updates}}},
           {"lineage", s.lineage},
           {"labels", s.labels},
+          {"model", s.model},
           {"phases", s.phases},
           {"free", free}};
 }
@@ -71,6 +72,7 @@ State state_from_json(const json& j) {
     s.threshold = {t.at("tau"), t.at("mean_square"), t.at("mean"), t.at("updates")};
     s.lineage = j.at("lineage");
     s.labels = j.at("labels").get<std::vector<std::string>>();
+    s.model = j.value("model", std::string());
     s.phases = j.at("phases").get<std::vector<std::string>>();
     return s;
   } catch (const json::exception& e) {

@@ -49,6 +49,7 @@ struct State {
   Threshold threshold;
   nlohmann::json lineage = nlohmann::json::array();  // growth steps
   std::vector<std::string> labels;                   // of the last mtssl phase
+  std::string model;  // resolved text of the model section that the campaign began with
   std::vector<std::string>
       phases;  // resolved text of every phase begun so far, for the check at restart
 };

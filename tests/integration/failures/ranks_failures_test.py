@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""ranks_failures_test.py CAMBIUM: rows of the failure list about ranks that share a machine, its files and its work."""
+import pathlib
+import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import support
+
+
+class RanksFailures(support.Story):
+    config = support.CONFIGS / "tiny/restart.yaml"
+
+    def go(self, run, layout, settings=None, **arguments):
+        ranks, mesh = support.layout(*layout)
+        return self.run_to_end(run, ranks, mesh | (settings or {}), **arguments)
+
+    def test_M01_without_the_right_to_read_another_ranks_memory(self):
+        """Containers forbid cross-memory attach: the transport copies twice then, and gives the same bits."""
+        self.go("usual", (2, 1, 2))
+        self.environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
+        self.go("contained", (2, 1, 2))
+        self.assert_equal_runs("contained", "usual")
+
+    def test_M02_killed_runs_leave_no_shared_memory_of_ours(self):
+        """Five times: what the transport leaves behind a SIGKILL is in its own folder, and the next run works beside it."""
+        shared = pathlib.Path(self.environment["OMPI_MCA_btl_vader_backing_directory"])
+        elsewhere = lambda: {p.name for p in pathlib.Path("/dev/shm").iterdir() if p != shared and "cambium" in p.name.lower()}
+        before = elsewhere()
+        for attempt in range(5):
+            self.go("run", (2, 1, 1), inject=[f"kill_all:point=step,step={2 * attempt + 3}"], code=137)
+        self.go("run", (2, 1, 1))
+        new = {name for name in elsewhere() - before if not name.startswith("cambium-story-")}
+        self.assertEqual(new, set())
+
+    def test_M05_every_rank_makes_the_same_collectives(self):
+        """A validation of fewer samples than data shards; a corpus that its batches do not divide."""
+        text = self.folder / "short.txt"
+        text.write_bytes(b"to be or not to be, that is the question\n" * 9)  # 369 bytes: 15 sequences of 24
+        uneven = {
+            "phases.pretrain.data": text,
+            "phases.continue.data": text,
+            "phases.pretrain.validation.path": text,
+            "phases.pretrain.validation.batches": 3,
+        }
+        self.go("one", (1, 1, 1), uneven)
+        self.go("four", (2, 1, 2), uneven)
+        self.assert_equal_runs("four", "one")
+        self.assertEqual(len(self.steps("four")), 14)
+
+    def test_D08_nothing_is_written_beside_the_data(self):
+        """No cache that ranks could read half-written: the data's folder is as it was, on every rank."""
+        data = self.folder / "data"
+        data.mkdir()
+        shutil.copy(support.CONFIGS / "data/tinyshakespeare/validation.txt", data / "text.txt")
+        before = self.tree("data")
+        settings = {"phases.pretrain.data": data / "text.txt", "phases.continue.data": data / "text.txt"}
+        self.go("run", (2, 1, 2), settings)
+        self.assertEqual(self.tree("data"), before)
+
+
+if __name__ == "__main__":
+    support.main()
