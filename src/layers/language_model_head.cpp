@@ -2,6 +2,7 @@
 #include "layers/language_model_head.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "base/tree.hpp"
 #include "kernels/cross_entropy.hpp"
@@ -38,8 +39,27 @@ LanguageModelHead::LanguageModelHead(
   gather_bytes_.resize(static_cast<std::size_t>(context.group.size()));
 }
 
+// Every shard would take a label of no shard for another's, and give it a gradient.
+void LanguageModelHead::check_labels(View targets) const {
+  const dim_t classes = table_.part(0, 0).spec.rows;
+  const auto* labels = targets.as<std::int32_t>();
+  for (dim_t row = 0; row < targets.cols; ++row) {
+    if (labels[row] != kernels::kIgnore && (labels[row] < 0 || labels[row] >= classes)) {
+      throw Error(Code::bad_input,
+                  fmt::format("label {} of sample {} of the micro-batch, position {}: outside the "
+                              "vocabulary of {} (only {} is ignored)",
+                              labels[row],
+                              row % context_.shape.batch,
+                              row / context_.shape.batch,
+                              classes,
+                              kernels::kIgnore));
+    }
+  }
+}
+
 double LanguageModelHead::forward(
     View h, View targets, double scale, Mode mode, View dh, const LogitsProbe& probe) {
+  check_labels(targets);
   const WorkScope scope(context_.stream.profile(), Work::head);
   for (dim_t begin = 0; begin < context_.rows(); begin += kHeadChunk) {
     const Range rows{begin, std::min(begin + kHeadChunk, context_.rows())};

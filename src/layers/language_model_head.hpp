@@ -26,11 +26,13 @@ class LanguageModelHead {
 
   // h (T*B, D), targets (1, T*B) i32 (kIgnore counts for nothing). Returns the sum of the losses.
   // train: dh (stream rows) gets the gradient of scale * sum, and the table's gradient is added to.
-  // Collective over: tensor.
+  // Throws Error(bad_input), on all tensor ranks alike, for a label that is neither a class nor
+  // kIgnore. Collective over: tensor.
   double forward(
       View h, View targets, double scale, Mode mode, View dh, const LogitsProbe& probe = {});
 
  private:
+  void check_labels(View targets) const;
   void chunk_forward(Range rows, View h, View targets);
   void chunk_backward(Range rows, View h, View targets, double scale);
   [[nodiscard]] double sum_losses();

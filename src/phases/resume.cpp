@@ -79,7 +79,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 // in the file would be passed over in silence. Checkpoints of older versions do not have the text.
 void check_model(const config::Campaign& campaign, const State& state) {
   const std::string now = model_text(campaign);
-  if (state.model.empty() || state.model == now) {
+  if (state.model == now) {
     return;
   }
   const std::vector<std::string> before = lines_of(state.model);

@@ -72,7 +72,7 @@ State state_from_json(const json& j) {
     s.threshold = {t.at("tau"), t.at("mean_square"), t.at("mean"), t.at("updates")};
     s.lineage = j.at("lineage");
     s.labels = j.at("labels").get<std::vector<std::string>>();
-    s.model = j.value("model", std::string());
+    s.model = j.at("model");
     s.phases = j.at("phases").get<std::vector<std::string>>();
     return s;
   } catch (const json::exception& e) {

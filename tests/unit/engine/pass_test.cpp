@@ -6,6 +6,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
+#include "kernels/cross_entropy.hpp"
 #include "support/bits.hpp"
 #include "support/rig.hpp"
 #include "support/tiny_spec.hpp"
@@ -160,6 +161,32 @@ TEST(NumericsFailures, N01AnIgnoredMicroBatchAddsNothing) {
       for (const auto& [name, gradient] : want) {
         EXPECT_EQ(rig.gradient(name), gradient) << name;  // == : a zero's sign may differ
       }
+    }
+  }
+}
+
+TEST(NumericsFailures, N08ALabelOutsideTheVocabularyIsNamed) {
+  for (const RigShape& shape : kShapes) {
+    for (const std::int32_t label : {256, -1, -99}) {
+      Rig rig(testing::tiny_spec(), shape);
+      const auto outside = static_cast<std::int32_t>(label == 256 ? rig.spec.vocabulary : label);
+      std::vector<Tokens> tokens = testing::draw_tokens(shape, rig.spec.vocabulary, 1);
+      const auto batch = static_cast<std::size_t>(rig.runner.model().context.shape.batch);
+      tokens[0].targets[2 * batch + 1] = outside;
+      try {
+        (void)rig.run(testing::micro_batches(tokens, 0.1));
+        ADD_FAILURE() << "label " << outside << " was taken";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::bad_input);
+        EXPECT_NE(std::string(error.what())
+                      .find("label " + std::to_string(outside) +
+                            " of sample 1 of the micro-batch, "
+                            "position 2"),
+                  std::string::npos)
+            << error.what();
+      }
+      tokens[0].targets[2 * batch + 1] = kernels::kIgnore;
+      EXPECT_GT(rig.run(testing::micro_batches(tokens, 0.1)), 0);
     }
   }
 }

@@ -40,6 +40,7 @@ State full_state() {
   s.threshold = {.tau = 0.1 + 0.2, .mean_square = 1.0 / 3, .mean = -1e-300, .updates = 9};
   s.lineage = {{{"step", 5}, {"operations", {"insert_layers"}}}};
   s.labels = {"card_arrival", "zażółć"};
+  s.model = "model:\n  family: llama";
   s.phases = {"name: a\n", "name: b\n"};
   return s;
 }
@@ -61,6 +62,7 @@ TEST(State, ComesBackFromJson) {
   EXPECT_EQ(back.threshold, s.threshold);  // to the last bit
   EXPECT_EQ(back.lineage, s.lineage);
   EXPECT_EQ(back.labels, s.labels);
+  EXPECT_EQ(back.model, s.model);
   EXPECT_EQ(back.phases, s.phases);
   EXPECT_EQ(json.at("free"), free);
   EXPECT_EQ(phases::to_json(back, free), phases::to_json(s, free));  // nothing was left out above
