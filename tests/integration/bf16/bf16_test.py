@@ -41,6 +41,7 @@ class Bf16(support.Story):
         return self.run_to_end(name, ranks, mesh | (settings or {}), **more)
 
     def test_every_layout_and_instruction_set_gives_the_same_bits(self):
+        self.assertIn("precision bf16: activations", self.command("validate", self.config).out)
         self.run_layout("one", (1, 1, 1))
         digits = [row["loss"] for row in self.numbers("one") if "loss" in row]
         self.assertGreaterEqual(len(digits), 2 * GROWN_AT)
