@@ -41,7 +41,7 @@ LanguageModelHead::LanguageModelHead(
 
 // Every shard would take a label of no shard for another's, and give it a gradient.
 void LanguageModelHead::check_labels(View targets) const {
-  const dim_t classes = table_.part(0, 0).spec.rows;
+  const dim_t classes = table_.part(0, context_.shards().begin).spec.rows;
   const auto* labels = targets.as<std::int32_t>();
   for (dim_t row = 0; row < targets.cols; ++row) {
     if (labels[row] != kernels::kIgnore && (labels[row] < 0 || labels[row] >= classes)) {
