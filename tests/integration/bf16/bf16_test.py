@@ -61,12 +61,12 @@ class Bf16(support.Story):
         short = {f"phases.{name}.steps": 1 for name in ("pretrain", "continue", "intents")}
         short |= {"phases.pretrain.global_batch_size": 4, "phases.continue.global_batch_size": 4}
         self.run_layout("cpu", (1, 1, 1), short)
-        self.run_layout("reference", (1, 2, 1), short | {"run.device": "reference"})
+        self.run_layout("reference", (1, 1, 1), short | {"run.device": "reference"})
         self.assert_equal_runs("reference", "cpu")
 
     def test_growth_is_exact_and_so_is_the_first_update_after_it(self):
         campaign_steps = {"phases.continue.steps": 1, "phases.intents.steps": 1}
-        self.run_layout("grown", (2, 1, 1), campaign_steps)
+        self.run_layout("grown", (1, 1, 1), campaign_steps)
         (proof,) = self.events("grown", "growth")
         self.assertEqual((proof["committed"], proof["probe_differing"], proof["probe_max_difference"]), (True, 0, 0))
         looks = [
@@ -81,7 +81,7 @@ class Bf16(support.Story):
         text = self.config.read_text().replace("../data", str(support.CONFIGS / "data"))
         start, end = text.index("  - name: deeper"), text.index("  - name: continue")
         plain.write_text(text[:start] + text[end:])
-        self.run_layout("plain", (2, 1, 1), campaign_steps, config=plain)
+        self.run_layout("plain", (1, 1, 1), campaign_steps, config=plain)
         for step in (GROWN_AT, GROWN_AT + 1):
             kept = support.read_model(self.checkpoint("plain", step))
             grown = support.read_model(self.checkpoint("grown", step))
@@ -92,14 +92,14 @@ class Bf16(support.Story):
 
     def test_a_killed_campaign_goes_on_with_its_bits_on_another_layout(self):
         self.run_layout("one", (1, 1, 1))
-        for kill, physical in zip(KILLS, [(2, 1, 1), (1, 2, 2), (2, 2, 1)]):
+        for kill, physical in zip(KILLS, [(4, 1, 1), (1, 2, 2), (2, 2, 1)]):
             self.run_layout("killed", physical, inject=[f"kill_all:point={kill}"], code=137)
         before = self.tree("killed")
         ended = self.run_to_end("killed", 1, {"run.precision": "fp32"}, code=2)
         self.assert_one_line(ended, "run.precision: the checkpoint has bf16, the config has fp32")
         self.assertEqual(self.tree("killed"), before)
 
-        self.run_layout("killed", (1, 2, 1))
+        self.run_layout("killed", (1, 1, 1))
 
         self.assert_equal_runs("killed", "one")
 
