@@ -135,6 +135,25 @@ File create_file(const std::filesystem::path& path,
                       "cannot create"));
 }
 
+void create_groups(const File& file, const Place& place) {
+  const Plist creation(
+      checked(H5Pcreate(H5P_GROUP_CREATE), Access::write, place, "cannot create properties"));
+  checked_status(
+      H5Pset_obj_track_times(creation.get(), 0), Access::write, place, "cannot set properties");
+  for (std::size_t end = place.object.find('/', 1); end != std::string::npos;
+       end = place.object.find('/', end + 1)) {
+    const std::string name = place.object.substr(0, end);
+    if (H5Lexists(file.get(), name.c_str(), H5P_DEFAULT) > 0) {
+      continue;
+    }
+    const Group group(
+        checked(H5Gcreate2(file.get(), name.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                Access::write,
+                place,
+                "cannot create group"));
+  }
+}
+
 File open_file(const std::filesystem::path& path) {
   const Place place{path, ""};
   const Plist access(

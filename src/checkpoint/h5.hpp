@@ -93,6 +93,7 @@ class Handle {
 
 using File = Handle<H5Fclose>;
 using Dataset = Handle<H5Dclose>;
+using Group = Handle<H5Gclose>;
 using Space = Handle<H5Sclose>;
 using Type = Handle<H5Tclose>;
 using Attribute = Handle<H5Aclose>;
@@ -115,6 +116,10 @@ void select(const Space& space, const Array& array, const Rectangle& part, const
                                H5F_libver_t low,
                                H5F_libver_t high);
 // Read-only, sec2 driver.
+// The groups on the way to place.object that are not there yet. HDF5 would make them itself, but
+// with time stamps: equal numbers would not give equal bytes.
+void create_groups(const File& file, const Place& place);
+
 [[nodiscard]] File open_file(const std::filesystem::path& path);
 
 void write_attribute(hid_t object,

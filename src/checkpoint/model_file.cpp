@@ -29,12 +29,9 @@ void write_array(const h5::File& file,
   const Array& array = stored.array;
   const Rectangle whole{{0, array.rows}, {0, array.cols}};
   const h5::Space space = h5::make_space(array, whole);
-  const h5::Plist link(
-      h5::checked(H5Pcreate(H5P_LINK_CREATE), kWrite, place, "cannot create properties"));
+  h5::create_groups(file, place);
   const h5::Plist creation(
       h5::checked(H5Pcreate(H5P_DATASET_CREATE), kWrite, place, "cannot create properties"));
-  h5::checked_status(
-      H5Pset_create_intermediate_group(link.get(), 1), kWrite, place, "cannot set properties");
   h5::checked_status(
       H5Pset_obj_track_times(creation.get(), 0), kWrite, place, "cannot set properties");
   set_fill(creation, place);
@@ -55,7 +52,7 @@ void write_array(const h5::File& file,
                                              array.name.c_str(),
                                              h5::file_type(array.type),
                                              space.get(),
-                                             link.get(),
+                                             H5P_DEFAULT,
                                              creation.get(),
                                              H5P_DEFAULT),
                                   kWrite,

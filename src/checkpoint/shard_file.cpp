@@ -67,12 +67,10 @@ class ShardWriter {
 
  private:
   h5::Dataset create_dataset(const h5::Place& place, ElementType type, const h5::Space& space) {
-    const h5::Plist link(
-        h5::checked(H5Pcreate(H5P_LINK_CREATE), kWrite, place, "cannot create properties"));
+    h5::create_groups(file_, place);
     const h5::Plist creation(
         h5::checked(H5Pcreate(H5P_DATASET_CREATE), kWrite, place, "cannot create properties"));
-    const bool set = H5Pset_create_intermediate_group(link.get(), 1) >= 0 &&
-                     H5Pset_layout(creation.get(), H5D_CONTIGUOUS) >= 0 &&
+    const bool set = H5Pset_layout(creation.get(), H5D_CONTIGUOUS) >= 0 &&
                      H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER) >= 0 &&
                      H5Pset_obj_track_times(creation.get(), 0) >= 0;
     h5::checked_status(set ? 0 : -1, kWrite, place, "cannot set properties");
@@ -80,7 +78,7 @@ class ShardWriter {
                                               place.object.c_str(),
                                               h5::file_type(type),
                                               space.get(),
-                                              link.get(),
+                                              H5P_DEFAULT,
                                               creation.get(),
                                               H5P_DEFAULT),
                                    kWrite,

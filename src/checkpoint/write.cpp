@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/write.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <system_error>
@@ -13,7 +11,7 @@
 #include "checkpoint/hooks.hpp"
 #include "checkpoint/layout.hpp"
 #include "checkpoint/model_file.hpp"
-#include "checkpoint/shard_file.hpp"
+#include "checkpoint/write_steps.hpp"
 #include "comm/collectively.hpp"
 
 namespace cambium::checkpoint {
@@ -22,14 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kNumbersPerSlice = 5;
-
-// What this rank writes, and the whole checkpoint's layout; the same manifest on every rank.
-struct Plan {
-  Manifest manifest;
-  std::vector<Placed> mine;
-  std::vector<int>
-      writers;  // rank of each shard file, ascending; manifest.files has the same order
-};
 
 std::vector<Placed> place_slices(const WriteRequest& request, std::vector<std::int64_t>& numbers) {
   std::unordered_map<std::string, std::size_t> index;
@@ -143,7 +133,8 @@ Manifest make_manifest(const WriteRequest& request,
   return manifest;
 }
 
-// Collective over: world.
+}  // namespace
+
 Plan make_plan(comm::Group& world, const WriteRequest& request) {
   Plan plan;
   std::vector<std::int64_t> numbers;
@@ -167,19 +158,19 @@ Plan make_plan(comm::Group& world, const WriteRequest& request) {
   return plan;
 }
 
-// Collective over: world. Every rank writes its shard; all learn size and checksum of each.
-void write_shards(comm::Group& world,
-                  const WriteRequest& request,
-                  const fs::path& partial,
-                  Plan& plan) {
-  std::vector<std::int64_t> mine;
-  comm::collectively(world, "write checkpoint", [&] {
-    if (!plan.mine.empty()) {
-      const FileRecord record = write_shard(
-          partial / shard_name(world.rank()), request.step, plan.mine, request.transfer_limit);
-      mine = {record.bytes, static_cast<std::int64_t>(record.checksum)};
-    }
-  });
+std::vector<std::int64_t> write_own_shard(const WriteRequest& request, const Plan& plan, int rank) {
+  if (plan.mine.empty()) {
+    return {};
+  }
+  const FileRecord record =
+      write_shard(request.folder / partial_name(request.step) / shard_name(rank),
+                  request.step,
+                  plan.mine,
+                  request.transfer_limit);
+  return {record.bytes, static_cast<std::int64_t>(record.checksum)};
+}
+
+void take_records(comm::Group& world, const std::vector<std::int64_t>& mine, Plan& plan) {
   const auto records = gather_numbers(world, mine);
   for (std::size_t i = 0; i < plan.writers.size(); ++i) {
     const auto& record = records[static_cast<std::size_t>(plan.writers[i])];
@@ -188,8 +179,8 @@ void write_shards(comm::Group& world,
   }
 }
 
-// On rank 0: what only the whole can do.
-void complete(const WriteRequest& request, const fs::path& partial, Manifest& manifest) {
+void complete(const WriteRequest& request, Manifest& manifest) {
+  const fs::path partial = request.folder / partial_name(request.step);
   for (const FileRecord& record : manifest.files) {
     std::error_code error;
     const auto bytes = fs::file_size(partial / record.name, error);
@@ -211,11 +202,27 @@ void complete(const WriteRequest& request, const fs::path& partial, Manifest& ma
   pass_hook("rename.after");
 }
 
-}  // namespace
+std::vector<std::string> move_latest_and_prune(const WriteRequest& request) {
+  move_latest(request.folder, request.step);
+  return prune(request.folder, request.step, request.run, request.retention);
+}
+
+void remove_partial(const WriteRequest& request) {
+  std::error_code ignored;
+  fs::remove_all(request.folder / partial_name(request.step), ignored);
+}
+
+WriteResult result_of(const WriteRequest& request, const Plan& plan) {
+  WriteResult result;
+  result.path = request.folder / step_name(request.step);
+  for (const FileRecord& record : plan.manifest.files) {
+    result.bytes += record.bytes;
+  }
+  return result;
+}
 
 WriteResult write_checkpoint(comm::Group& world, const WriteRequest& request) {
   Plan plan = make_plan(world, request);
-  const fs::path partial = request.folder / partial_name(request.step);
   const bool leads = world.rank() == 0;
   try {
     comm::collectively(world, "write checkpoint", [&] {
@@ -223,32 +230,27 @@ WriteResult write_checkpoint(comm::Group& world, const WriteRequest& request) {
         start_partial(request.folder, request.step);
       }
     });
-    write_shards(world, request, partial, plan);
+    std::vector<std::int64_t> mine;
+    comm::collectively(
+        world, "write checkpoint", [&] { mine = write_own_shard(request, plan, world.rank()); });
+    take_records(world, mine, plan);
     comm::collectively(world, "complete checkpoint", [&] {
       if (leads) {
-        complete(request, partial, plan.manifest);
+        complete(request, plan.manifest);
       }
     });
   } catch (const Error&) {
     if (leads) {
-      // All ranks have closed their files. A rest that cannot be removed keeps its name, which says
-      // what it is.
-      std::error_code ignored;
-      fs::remove_all(partial, ignored);
+      remove_partial(request);  // all ranks have closed their files
     }
     throw;
   }
-  WriteResult result;
-  result.path = request.folder / step_name(request.step);
+  WriteResult result = result_of(request, plan);
   comm::collectively(world, "publish checkpoint", [&] {
     if (leads) {
-      move_latest(request.folder, request.step);
-      result.warnings = prune(request.folder, request.step, request.run, request.retention);
+      result.warnings = move_latest_and_prune(request);
     }
   });
-  for (const FileRecord& record : plan.manifest.files) {
-    result.bytes += record.bytes;
-  }
   return result;
 }
 

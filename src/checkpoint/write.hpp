@@ -36,8 +36,8 @@ struct WriteResult {
 // of the slices must not change until it returns. Collective over: world (three small all-gathers
 // and five agreements); no array travels. Throws the same AgreedError on every rank: bug (slices do
 // not tile, arrays differ between ranks), storage (path and errno's text). After a failure the
-// partial folder is gone and `latest` stands where it stood. Thread: may run beside training on a
-// group of its own; HDF5 calls are serialised by a lock of the process.
+// partial folder is gone and `latest` stands where it stood. HDF5 calls are
+// serialised by a lock of the process. Beside training: background.hpp.
 WriteResult write_checkpoint(comm::Group& world, const WriteRequest& request);
 
 }  // namespace cambium::checkpoint

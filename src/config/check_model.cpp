@@ -56,10 +56,6 @@ void check_refusals(const Campaign& c, Problems& problems) {
   if (!c.tokenizer.bytes) {
     problems.push_back({"tokenizer.bytes", "this version has byte tokens only, expected true"});
   }
-  if (c.checkpoint.asynchronous) {
-    problems.push_back({"checkpoint.asynchronous",
-                        "this version writes checkpoints between two steps only, expected false"});
-  }
   const auto only_one = [&](std::string_view key, int value) {
     if (value != 1) {
       problems.push_back({fmt::format("parallel.{}", key),

@@ -13,7 +13,7 @@ struct CheckpointConfig {
   std::optional<double> every_minutes;
   dim_t keep_last = 3;        // at least 1
   dim_t keep_every = 0;       // steps that are multiples of it are never pruned; 0: none
-  bool asynchronous = false;  // true is refused in this version
+  bool asynchronous = false;  // interval checkpoints are written beside training, from a copy
 
   bool operator==(const CheckpointConfig&) const = default;
 };

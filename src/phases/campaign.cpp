@@ -266,6 +266,7 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
         CheckpointWhy::phase_end);  // step 0: a kill before the first interval loses nothing
   }
   const CampaignEnd end = run_phases(session);
+  finish_checkpoint(session);
   if (!is_over) {  // a run that was over keeps the table of the attempt that ended it
     write_ranks(session);
   }

@@ -149,7 +149,9 @@ bool is_phase_end_kept(const config::Campaign& campaign, std::size_t index) {
   return index + 1 < campaign.phases.size() && campaign.phases[index + 1].kind() == "grow";
 }
 
-std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why) {
+namespace {
+
+checkpoint::WriteRequest make_request(Session& session) {
   checkpoint::WriteRequest request;
   request.folder = session.run / "checkpoints";
   request.step = session.state.step;
@@ -180,23 +182,106 @@ std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why) {
   const config::CheckpointConfig& keep = session.campaign.checkpoint;
   request.retention.keep_last = keep.keep_last;
   request.retention.keep_every = keep.keep_every;
+  return request;
+}
+
+void note_checkpoint(Session& session,
+                     CheckpointWhy why,
+                     dim_t step,
+                     const checkpoint::WriteResult& result,
+                     double seconds,
+                     const metrics::Fields& more) {
+  for (const std::string& w : result.warnings) {
+    session.log.warn(w);
+  }
+  constexpr const char* kWhy[] = {"interval", "phase_end", "growth", "stop"};
+  metrics::Fields fields{{"step", step},
+                         {"path", result.path.filename().string()},
+                         {"why", kWhy[static_cast<int>(why)]},
+                         {"bytes", result.bytes},
+                         {"seconds", seconds}};
+  fields.add_all(more);
+  note_event(session, "checkpoint", fields);
+}
+
+void note_pending(Session& session) {
+  const PendingCheckpoint& p = *session.pending;
+  note_checkpoint(session,
+                  CheckpointWhy::interval,
+                  p.write.step(),
+                  p.write.result(),
+                  p.watch.seconds(),
+                  {{"blocked_seconds", p.blocked}, {"whole_after_step", session.state.step}});
+}
+
+// Runs `act` on the checkpoint on its way, which is gone afterwards when it returned true or threw.
+template <typename F>
+void act_on_pending(Session& session, F&& act) {
+  const metrics::Stopwatch watch;
+  bool is_over = false;
+  try {
+    is_over = act(session.pending->write);
+  } catch (...) {
+    session.pending.reset();
+    throw;
+  }
+  session.pending->blocked += watch.seconds();
+  if (is_over) {
+    note_pending(session);
+    session.pending.reset();
+  }
+}
+
+}  // namespace
+
+std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why) {
+  finish_checkpoint(session);
+  const checkpoint::WriteRequest request = make_request(session);
   const metrics::Stopwatch watch;
   const checkpoint::WriteResult result =
       checkpoint::write_checkpoint(session.world.group(), request);
   session.last_checkpoint_step = session.state.step;
   session.since_checkpoint.restart();
-  for (const std::string& w : result.warnings) {
-    session.log.warn(w);
-  }
-  constexpr const char* kWhy[] = {"interval", "phase_end", "growth", "stop"};
-  note_event(session,
-             "checkpoint",
-             {{"step", session.state.step},
-              {"path", result.path.filename().string()},
-              {"why", kWhy[static_cast<int>(why)]},
-              {"bytes", result.bytes},
-              {"seconds", watch.seconds()}});
+  note_checkpoint(session, why, session.state.step, result, watch.seconds(), {});
   return result.path;
+}
+
+void begin_checkpoint(Session& session) {
+  const metrics::Stopwatch watch;
+  finish_checkpoint(session);
+  checkpoint::WriteRequest request = make_request(session);
+  const std::size_t bytes = checkpoint::staging_bytes(request);
+  comm::collectively(session.world.group(), "checkpoint: copy", [&] {
+    if (session.staging.bytes() < bytes) {
+      session.staging = {};  // never two of them
+      session.staging = device::Buffer(bytes);
+    }
+  });
+  if (!session.checkpoint_group) {
+    session.checkpoint_group = session.world.duplicate("checkpoint");
+  }
+  session.pending = std::make_unique<PendingCheckpoint>(
+      *session.checkpoint_group,
+      std::move(request),
+      std::span(static_cast<std::byte*>(session.staging.data()), bytes));
+  session.pending->blocked = watch.seconds();
+  session.last_checkpoint_step = session.state.step;
+  session.since_checkpoint.restart();
+}
+
+void advance_checkpoint(Session& session, bool is_busy) {
+  if (session.pending && !is_busy) {
+    act_on_pending(session, [](checkpoint::BackgroundWrite& write) { return write.advance(); });
+  }
+}
+
+void finish_checkpoint(Session& session) {
+  if (session.pending) {
+    act_on_pending(session, [](checkpoint::BackgroundWrite& write) {
+      (void)write.finish();
+      return true;
+    });
+  }
 }
 
 void keep_phase_end(Session& session, std::size_t index, const std::filesystem::path& from) {

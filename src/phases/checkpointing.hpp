@@ -15,6 +15,19 @@ namespace cambium::phases {
 enum class CheckpointWhy { interval, phase_end, growth, stop };
 std::filesystem::path save_checkpoint(Session& session, CheckpointWhy why);
 
+// The same for an interval, beside training (checkpoint.asynchronous): returns when this rank's
+// state is copied. Waits for the one before it, so at most one is on its way. Collective over:
+// world.
+void begin_checkpoint(Session& session);
+
+// Between two steps: takes the checkpoint on its way one act further when no rank is busy with it
+// (`is_busy`: a rank is, and all know it). Throws the agreed error of its threads. Collective over:
+// world.
+void advance_checkpoint(Session& session, bool is_busy);
+
+// Waits until nothing is on its way. Collective over: world.
+void finish_checkpoint(Session& session);
+
 // Whether the end of phase `index` must outlive pruning: a later phase starts from it, or the next
 // one grows it (the checkpoint before a growth step has the step number of the one behind it).
 [[nodiscard]] bool is_phase_end_kept(const config::Campaign& campaign, std::size_t index);

@@ -91,40 +91,57 @@ bool FaultInjection::is_due(Fault& fault, const char* point) const {
   return fault.count-- > 0;
 }
 
+// Outside of the lock: a thread that hangs must not hold up the others.
 bool FaultInjection::pass(const char* point) {
-  bool is_poisoned = false;
-  for (Fault& fault : faults_) {
-    if (!is_due(fault, point)) {
-      continue;
-    }
-    switch (fault.kind) {
-      case FaultKind::throw_error:
-      case FaultKind::fail:
-        throw Error(Code::bug, fmt::format("injected failure at {} in step {}", point, step_));
-      case FaultKind::exit:
-        ::_exit(0);
-      case FaultKind::kill:
-        ::kill(::getpid(), SIGKILL);
-        break;
-      case FaultKind::kill_all: {
-        // mpirun's ranks are children of one daemon: the launcher itself is what a scheduler kills.
-        ::kill(::getppid(), SIGKILL);
-        ::kill(::getpid(), SIGKILL);
-        break;
+  if (faults_.empty()) {
+    return false;
+  }
+  std::vector<FaultKind> due;
+  dim_t step = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    step = step_;
+    for (Fault& fault : faults_) {
+      if (is_due(fault, point)) {
+        due.push_back(fault.kind);
       }
-      case FaultKind::hang:
-        for (;;) {
-          std::this_thread::sleep_for(std::chrono::seconds(1));
-        }
-      case FaultKind::slow:
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        break;
-      case FaultKind::nan:
-        is_poisoned = true;
-        break;
     }
   }
+  bool is_poisoned = false;
+  for (const FaultKind kind : due) {
+    is_poisoned = carry_out(kind, point, step) || is_poisoned;
+  }
   return is_poisoned;
+}
+
+// True for `nan`.
+bool FaultInjection::carry_out(FaultKind kind, const char* point, dim_t step) {
+  switch (kind) {
+    case FaultKind::throw_error:
+    case FaultKind::fail:
+      throw Error(Code::bug, fmt::format("injected failure at {} in step {}", point, step));
+    case FaultKind::exit:
+      ::_exit(0);
+    case FaultKind::kill:
+      ::kill(::getpid(), SIGKILL);
+      break;
+    case FaultKind::kill_all: {
+      // mpirun's ranks are children of one daemon: the launcher itself is what a scheduler kills.
+      ::kill(::getppid(), SIGKILL);
+      ::kill(::getpid(), SIGKILL);
+      break;
+    }
+    case FaultKind::hang:
+      for (;;) {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+      }
+    case FaultKind::slow:
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      break;
+    case FaultKind::nan:
+      return true;
+  }
+  return false;
 }
 
 }  // namespace cambium::phases

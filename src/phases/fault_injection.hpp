@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,12 @@ class FaultInjection {
   }
 
   void set_step(dim_t step) {
+    const std::lock_guard lock(mutex_);
     step_ = step;
   }
 
   // Fires what is due at this point; returns true for a `nan` fault, which the caller carries out.
+  // Any thread may call it.
   bool pass(const char* point);
 
   [[nodiscard]] bool is_empty() const {
@@ -54,7 +57,9 @@ class FaultInjection {
 
  private:
   [[nodiscard]] bool is_due(Fault& fault, const char* point) const;
+  bool carry_out(FaultKind kind, const char* point, dim_t step);
 
+  std::mutex mutex_;
   std::vector<Fault> faults_;
   int rank_ = 0;
   dim_t step_ = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/background.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/run_lock.hpp"
 #include "comm/signals.hpp"
@@ -40,6 +41,18 @@ struct Writers {
   metrics::Progress progress;
 };
 
+// A checkpoint on its way to the disk.
+struct PendingCheckpoint {
+  PendingCheckpoint(comm::Group& group,
+                    checkpoint::WriteRequest request,
+                    std::span<std::byte> staging)
+      : write(group, std::move(request), staging) {}
+
+  checkpoint::BackgroundWrite write;
+  metrics::Stopwatch watch;
+  double blocked = 0;  // seconds that training stood still for it
+};
+
 struct Session {
   comm::World& world;
   config::Campaign campaign;
@@ -63,6 +76,12 @@ struct Session {
   metrics::Stopwatch since_checkpoint;
   dim_t last_checkpoint_step = -1;
   std::vector<std::pair<dim_t, std::vector<engine::TracedAction>>> trace;
+
+  // Checkpoints beside training: their own communicator, the copy that they are written from, and
+  // the one on its way. Declared last: its thread ends before anything that it uses.
+  std::unique_ptr<comm::Group> checkpoint_group;
+  device::Buffer staging;
+  std::unique_ptr<PendingCheckpoint> pending;
 
   [[nodiscard]] bool is_writer() const {
     return world.rank() == 0;

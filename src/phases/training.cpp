@@ -20,6 +20,7 @@ constexpr std::int64_t kFlagTerminate = 1;
 constexpr std::int64_t kFlagUser1 = 2;
 constexpr std::int64_t kFlagUser2 = 4;
 constexpr std::int64_t kFlagCheckpoint = 8;
+constexpr std::int64_t kFlagSaving = 16;
 
 std::int64_t flag_of_signal(int signal) {
   switch (signal) {
@@ -116,7 +117,9 @@ StepResult train_step(Session& session, engine::Engine& engine, const StepInput&
   const auto& every_minutes = session.campaign.checkpoint.every_minutes;
   const bool is_time = every_minutes && session.is_writer() &&
                        session.since_checkpoint.seconds() > *every_minutes * 60;
-  tail.flags = flag_of_signal(session.signals.pending()) | (is_time ? kFlagCheckpoint : 0);
+  const bool is_saving = session.pending && session.pending->write.is_busy();
+  tail.flags = flag_of_signal(session.signals.pending()) | (is_time ? kFlagCheckpoint : 0) |
+               (is_saving ? kFlagSaving : 0);
   engine.optimizer().reduce_norms(tail);
 
   StepResult result;
@@ -124,6 +127,7 @@ StepResult train_step(Session& session, engine::Engine& engine, const StepInput&
   result.grad_norm = tail.norm;
   result.signal = signal_of_flags(tail.flags);
   result.is_checkpoint_due = (tail.flags & kFlagCheckpoint) != 0;
+  result.is_saving = (tail.flags & kFlagSaving) != 0;
   result.is_skipped = !tail.is_finite();
   if (result.is_skipped) {
     note_skip(session, tail.norm);
@@ -175,6 +179,7 @@ void record_step(Session& session,
 
 bool finish_step(Session& session, const StepResult& result, bool is_last) {
   const dim_t every = session.campaign.checkpoint.every_steps;
+  advance_checkpoint(session, result.is_saving);
   if (result.signal != 0 && !is_last) {
     note_event(session,
                "signal",
@@ -191,7 +196,11 @@ bool finish_step(Session& session, const StepResult& result, bool is_last) {
         session.writers) {  // decided by a clock: a replay must follow it
       session.writers->journal.write(session.state.step, "checkpoint", {{"why", "every_minutes"}});
     }
-    (void)save_checkpoint(session, CheckpointWhy::interval);
+    if (session.campaign.checkpoint.asynchronous) {
+      begin_checkpoint(session);
+    } else {
+      (void)save_checkpoint(session, CheckpointWhy::interval);
+    }
   }
   return false;
 }

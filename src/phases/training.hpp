@@ -30,6 +30,7 @@ struct StepResult {
   bool is_skipped = false;  // not finite: nothing was updated
   int signal = 0;           // a signal that some rank got
   bool is_checkpoint_due = false;
+  bool is_saving = false;  // a rank is busy with the checkpoint on its way
   double seconds = 0;
 };
 
