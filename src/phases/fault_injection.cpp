@@ -99,7 +99,7 @@ bool FaultInjection::pass(const char* point) {
   std::vector<FaultKind> due;
   dim_t step = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(*mutex_);
     step = step_;
     for (Fault& fault : faults_) {
       if (is_due(fault, point)) {

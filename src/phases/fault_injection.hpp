@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -43,7 +44,7 @@ class FaultInjection {
   }
 
   void set_step(dim_t step) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(*mutex_);
     step_ = step;
   }
 
@@ -59,7 +60,7 @@ class FaultInjection {
   [[nodiscard]] bool is_due(Fault& fault, const char* point) const;
   bool carry_out(FaultKind kind, const char* point, dim_t step);
 
-  std::mutex mutex_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // so that it may move
   std::vector<Fault> faults_;
   int rank_ = 0;
   dim_t step_ = 0;
