@@ -11,7 +11,7 @@
 namespace cambium::config {
 
 enum class ScheduleKind { one_f_one_b, gpipe, interleaved };  // in the file: 1f1b, …
-enum class Recompute { none };
+enum class Recompute { none, selective, full };
 enum class Reduction { exact, fast };
 enum class Wire { fp32 };
 

@@ -86,9 +86,10 @@ struct Words<ScheduleKind> {
 
 template <>
 struct Words<Recompute> {
-  static constexpr std::array all{Word{"none", Recompute::none}};
-  static constexpr std::string_view kWhy = "this version recomputes nothing; write none";
-  static constexpr std::array refused{RefusedWord{"full", kWhy}, RefusedWord{"selective", kWhy}};
+  static constexpr std::array all{Word{"none", Recompute::none},
+                                  Word{"selective", Recompute::selective},
+                                  Word{"full", Recompute::full}};
+  static constexpr std::array<RefusedWord, 0> refused{};
 };
 
 template <>

@@ -36,6 +36,14 @@ schedule::MicroBatchKind kind_of(const MicroBatch& b) {
                                        : schedule::MicroBatchKind::forward_only;
 }
 
+// Nobody waits for the first virtual stage's input gradient, so its layers may take the order that
+// needs less memory; recomputation asks for it everywhere.
+BackwardOrder order_of(const params::Partition& where, layers::Recompute recompute) {
+  const bool is_first_alone = where.is_first() && where.chunks() == 1;
+  return is_first_alone || recompute != layers::Recompute::none ? BackwardOrder::together
+                                                                : BackwardOrder::split;
+}
+
 std::size_t bytes_of(View v) {
   return static_cast<std::size_t>(v.size()) * device::bytes_of(v.dtype);
 }
@@ -50,7 +58,13 @@ Engine::Engine(const model::Spec& spec,
     : store_(store),
       groups_(groups),
       shape_(shape),
-      model_(spec, store, stream, *groups.tensor, shape.tensor),
+      model_(spec,
+             store,
+             stream,
+             *groups.tensor,
+             shape.tensor,
+             shape.recompute,
+             order_of(store.partition(), shape.recompute)),
       sync_(store, stream, groups, shape.tensor.reduction),
       optimizer_(store, stream, groups, sync_) {
   plan_shape_.stages = groups.pipeline->size();

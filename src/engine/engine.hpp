@@ -19,6 +19,7 @@ namespace cambium::engine {
 
 struct EngineShape {
   std::string schedule = "1f1b";
+  layers::Recompute recompute = layers::Recompute::none;
   layers::TensorShape tensor;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/stage_model.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace cambium::engine {
@@ -11,9 +13,13 @@ StageModel::StageModel(const model::Spec& spec,
                        params::ParamStore& store,
                        device::Stream& stream,
                        comm::Group& tensor,
-                       const layers::TensorShape& shape)
+                       const layers::TensorShape& shape,
+                       layers::Recompute recompute,
+                       BackwardOrder order)
     : context(stream, tensor, shape, store.arenas().activations, store.arenas().communication),
-      store_(store) {
+      store_(store),
+      recompute_(recompute),
+      order_(order) {
   device::Arena& activations = store.arenas().activations;
   const params::Partition& where = store.partition();
   if (where.is_first()) {
@@ -32,6 +38,7 @@ StageModel::StageModel(const model::Spec& spec,
     }
     chunks_.push_back({begin, static_cast<dim_t>(layers.size())});
   }
+  place_gradients();
   if (where.is_last()) {
     norm.emplace(layers::Norm{.kind = spec.norm,
                               .eps = spec.norm_eps,
@@ -60,14 +67,38 @@ void StageModel::add_layer(const model::LayerSpec& l) {
                       std::move(blocks),
                       l.has_rope ? &rope_table(l.rope_theta, l.head_width) : nullptr,
                       context,
-                      store_.arenas().activations);
+                      recompute_);
+}
+
+void StageModel::place_gradients() {
+  device::Arena& activations = store_.arenas().activations;
+  if (order_ == BackwardOrder::split) {
+    for (layers::DecoderLayer& l : layers) {
+      l.place_gradients(activations);
+    }
+    return;
+  }
+  std::size_t work = 0;
+  std::size_t incoming[2] = {0, 0};
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const layers::DecoderLayer::Shared wanted = layers[i].shared_bytes();
+    work = std::max(work, wanted.work_bytes);
+    incoming[i % 2] = std::max(incoming[i % 2], wanted.incoming_bytes);
+  }
+  work_ = activations.allocate(work);
+  for (int i = 0; i < 2; ++i) {
+    incoming_[i] = activations.allocate(incoming[i]);
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    layers[i].place_gradients(incoming_[i % 2], work_);
+  }
 }
 
 std::vector<layers::GatedBlock> StageModel::make_blocks(
     const std::vector<model::InsertedBlock>& specs) {
   std::vector<layers::GatedBlock> blocks;
   for (const model::InsertedBlock& b : specs) {
-    blocks.emplace_back(b, *store_.find(b.uid), context, store_.arenas().activations);
+    blocks.emplace_back(b, *store_.find(b.uid), context);
   }
   return blocks;
 }
@@ -129,7 +160,13 @@ void StageModel::backward_input(Slot& slot, View dx, int chunk) {
     } else if (has_embedding(chunk)) {
       to = embedding->incoming();
     }
+    if (order_ == BackwardOrder::together) {
+      mine[i].recompute(slot.layers[i]);
+    }
     mine[i].backward_input(slot.layers[i], to);
+    if (order_ == BackwardOrder::together) {
+      mine[i].backward_weight(slot.layers[i]);
+    }
   }
   if (has_embedding(chunk)) {
     embedding->backward_input(*slot.embedding);
@@ -141,7 +178,7 @@ void StageModel::backward_weight(View ids, Slot& slot, int chunk) {
     norm->backward_weight(*slot.norm);
   }
   const std::span<layers::DecoderLayer> mine = layers_of(chunk);
-  for (std::size_t i = mine.size(); i-- > 0;) {
+  for (std::size_t i = mine.size(); i-- > 0 && order_ == BackwardOrder::split;) {
     mine[i].backward_weight(slot.layers[i]);
   }
   if (has_embedding(chunk)) {

@@ -27,13 +27,21 @@ struct Slot {
   device::View output;  // stream rows, what the next stage gets
 };
 
+// split: backward_input of the whole chunk, for which the one before waits, then backward_weight of
+// all layers; each layer has memory of its own for what lies between. together: a layer's
+// backward_weight follows its backward_input, so that layers share that memory. Same bits.
+enum class BackwardOrder : std::uint8_t { split, together };
+
 class StageModel {
  public:
+  // Recomputation needs BackwardOrder::together.
   StageModel(const model::Spec& spec,
              params::ParamStore& store,
              device::Stream& stream,
              comm::Group& tensor,
-             const layers::TensorShape& shape);
+             const layers::TensorShape& shape,
+             layers::Recompute recompute,
+             BackwardOrder order);
 
   layers::TensorContext context;
   std::optional<layers::EmbeddingLayer> embedding;
@@ -56,7 +64,9 @@ class StageModel {
   // Where the gradient of the chunk's output must stand; not on the last virtual stage, which has
   // its own.
   [[nodiscard]] device::View incoming(int chunk = 0) const;
-  // dx: gradient of the chunk's input; unused on the first virtual stage.
+  // dx: gradient of the chunk's input; unused on the first virtual stage. With
+  // BackwardOrder::together the layers' weight gradients are added here, so micro-batches must come
+  // in ascending order.
   void backward_input(Slot& slot, device::View dx, int chunk = 0);
   void backward_weight(device::View ids, Slot& slot, int chunk = 0);
 
@@ -79,7 +89,13 @@ class StageModel {
     return norm && chunk + 1 == chunks();
   }
 
+  void place_gradients();
+
   params::ParamStore& store_;
+  layers::Recompute recompute_;
+  BackwardOrder order_;
+  device::Buffer incoming_[2];         // together: of layers in turn
+  device::Buffer work_;                // together: of the layer at work
   std::vector<Range> chunks_;          // of `layers`
   std::list<layers::RopeTable> rope_;  // layers keep references
 };

@@ -4,145 +4,32 @@
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/bias.hpp"
-#include "layers/memory_plan.hpp"
+#include "layers/decoder_layer_names.hpp"
 
 namespace cambium::layers {
-namespace {
-
-using model::LayerParameter;
-
-constexpr dim_t place(LayerParameter p) {
-  return static_cast<dim_t>(p);
-}
-
-enum : dim_t {
-  kNone = -1,
-  kNormA = place(LayerParameter::attention_norm),
-  kNormABias = place(LayerParameter::attention_norm_bias),
-  kQ = place(LayerParameter::q),
-  kQBias = place(LayerParameter::q_bias),
-  kK = place(LayerParameter::k),
-  kKBias = place(LayerParameter::k_bias),
-  kV = place(LayerParameter::v),
-  kVBias = place(LayerParameter::v_bias),
-  kO = place(LayerParameter::o),
-  kOBias = place(LayerParameter::o_bias),
-  kNormM = place(LayerParameter::mlp_norm),
-  kNormMBias = place(LayerParameter::mlp_norm_bias),
-  kGate = place(LayerParameter::gate),
-  kUp = place(LayerParameter::up),
-  kUpBias = place(LayerParameter::up_bias),
-  kDown = place(LayerParameter::down),
-  kDownBias = place(LayerParameter::down_bias)
-};
-
-constexpr int kAttentionNorm = static_cast<int>(model::LayerModule::attention_norm);
-constexpr int kAttention = static_cast<int>(model::LayerModule::attention);
-constexpr int kMlpNorm = static_cast<int>(model::LayerModule::mlp_norm);
-constexpr int kMlp = static_cast<int>(model::LayerModule::mlp);
-
-}  // namespace
-
 DecoderLayer::DecoderLayer(const model::LayerSpec& spec,
                            Bucket& bucket,
                            std::vector<std::vector<GatedBlock>> blocks,
                            const RopeTable* rope,
                            TensorContext& context,
-                           Arena& activations)
-    : spec_(spec), bucket_(bucket), blocks_(std::move(blocks)), rope_(rope), context_(context) {
+                           Recompute recompute)
+    : spec_(spec),
+      bucket_(bucket),
+      blocks_(std::move(blocks)),
+      rope_(rope),
+      context_(context),
+      recompute_(recompute) {
   index_.fill(-1);
   const std::vector<LayerParameter> parameters = model::layer_parameters(spec);
   for (std::size_t k = 0; k < parameters.size(); ++k) {
     index_[static_cast<std::size_t>(parameters[k])] = static_cast<dim_t>(k);
   }
-  const auto n = static_cast<std::size_t>(context.shards().size());
-  const dim_t rows = context.rows();
-  const dim_t d = context.shape.hidden;
-  const dim_t stream_rows = context.stream_rows().size();
-  for (auto* list : {&dq_, &dk_, &dv_, &d_attention_, &d_product_}) {
-    list->resize(n);
+  for (dim_t i = 0; i < context.shards().size(); ++i) {
+    heads_.push_back(part(kQ, i).rows.size() / spec.head_width);
+    kv_heads_.push_back(part(kK, i).rows.size() / spec.head_width);
+    o_.push_back(part(kO, i).weight);
+    down_.push_back(part(kDown, i).weight);
   }
-  const DType dtype = context_.shape.dtype;
-  MemoryPlan plan;
-  plan.add(d_out_, dtype, rows, d);
-  plan.add(d_mid_, dtype, rows, d);
-  plan.add(dh_, dtype, stream_rows, d);
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto shard = static_cast<dim_t>(i);
-    const dim_t q = part(kQ, shard).rows.size();
-    const dim_t kv = part(kK, shard).rows.size();
-    heads_.push_back(q / spec.head_width);
-    kv_heads_.push_back(kv / spec.head_width);
-    o_.push_back(part(kO, shard).weight);
-    down_.push_back(part(kDown, shard).weight);
-    plan.add(dq_[i], dtype, rows, q);
-    plan.add(dk_[i], dtype, rows, kv);
-    plan.add(dv_[i], dtype, rows, kv);
-    plan.add(d_attention_[i], dtype, rows, q);
-    plan.add(d_product_[i], dtype, rows, part(kUp, shard).rows.size());
-  }
-  block_gradients_.resize(model::kLayerModules);
-  for (int m = 0; m < model::kLayerModules; ++m) {
-    block_gradients_[static_cast<std::size_t>(m)].resize(
-        blocks_[static_cast<std::size_t>(m)].size());
-    for (View& v : block_gradients_[static_cast<std::size_t>(m)]) {
-      plan.add(v, dtype, stream_rows, d);
-    }
-  }
-  gradients_ = plan.allocate(activations);
-}
-
-DecoderLayer::Saved DecoderLayer::make_saved(Arena& activations) {
-  Saved s;
-  const auto n = static_cast<std::size_t>(context_.shards().size());
-  const dim_t rows = context_.rows();
-  const dim_t d = context_.shape.hidden;
-  const dim_t stream_rows = context_.stream_rows().size();
-  for (auto* list : {&s.q, &s.k, &s.v, &s.attention, &s.lse, &s.gate, &s.up, &s.product}) {
-    list->resize(n);
-  }
-  const DType dtype = context_.shape.dtype;
-  const DType sums = context_.shape.sums();
-  MemoryPlan plan;
-  for (NormStatistics* kept : {&s.norm_attention, &s.norm_mlp}) {
-    plan.add(kept->inv, sums, 1, stream_rows);
-    if (spec_.norm == model::NormKind::layer) {
-      plan.add(kept->mean, sums, 1, stream_rows);
-    }
-  }
-  plan.add(s.h_attention, dtype, rows, d);
-  plan.add(s.h_mlp, dtype, rows, d);
-  plan.add(s.mid, dtype, stream_rows, d);
-  plan.add(s.out, dtype, stream_rows, d);
-  if (!blocks_[kAttentionNorm].empty()) {
-    plan.add(s.normed_attention, dtype, stream_rows, d);
-  }
-  if (!blocks_[kMlpNorm].empty()) {
-    plan.add(s.normed_mlp, dtype, stream_rows, d);
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto shard = static_cast<dim_t>(i);
-    const dim_t q = part(kQ, shard).rows.size();
-    const dim_t kv = part(kK, shard).rows.size();
-    const dim_t f = part(kUp, shard).rows.size();
-    plan.add(s.q[i], dtype, rows, q);
-    plan.add(s.k[i], dtype, rows, kv);
-    plan.add(s.v[i], dtype, rows, kv);
-    plan.add(s.attention[i], dtype, rows, q);
-    plan.add(s.lse[i], sums, context_.shape.batch * heads_[i], context_.shape.positions);
-    if (has(kGate)) {
-      plan.add(s.gate[i], dtype, rows, f);
-    }
-    plan.add(s.up[i], dtype, rows, f);
-    plan.add(s.product[i], dtype, rows, f);
-  }
-  s.memory = plan.allocate(activations);
-  for (int m = 0; m < model::kLayerModules; ++m) {
-    for (const GatedBlock& b : blocks_[static_cast<std::size_t>(m)]) {
-      s.blocks[m].push_back(b.make_saved(activations));
-    }
-  }
-  return s;
 }
 
 Part& DecoderLayer::part(dim_t k, dim_t i) {
@@ -285,7 +172,8 @@ View DecoderLayer::attention_forward(View x, Saved& saved, Mode mode) {
   return saved.mid;
 }
 
-View DecoderLayer::mlp_forward(View x, Saved& saved, Mode mode) {
+// Up to the activation; mlp_output is the rest.
+void DecoderLayer::mlp_forward(View x, Saved& saved, Mode mode) {
   saved.x_mlp = x;
   norm_forward(x, saved.normed_mlp, saved.h_mlp, kMlpNorm, saved, mode);
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
@@ -296,6 +184,9 @@ View DecoderLayer::mlp_forward(View x, Saved& saved, Mode mode) {
     project(kUp, kUpBias, i, saved.h_mlp, saved.up[at]);
     activate(saved, at);
   }
+}
+
+View DecoderLayer::mlp_output(View x, Saved& saved) {
   if (is_closed(kDown)) {
     return x;
   }
@@ -308,8 +199,60 @@ View DecoderLayer::forward(View x, Saved& saved, Mode mode) {
   const bool is_absent = mode == Mode::forward_only;
   View y = is_absent && is_closed(kO) ? x : attention_forward(x, saved, mode);
   y = run_blocks(kAttention, y, saved, mode);
-  y = is_absent && is_closed(kDown) ? y : mlp_forward(y, saved, mode);
-  return run_blocks(kMlp, y, saved, mode);
+  if (!is_absent || !is_closed(kDown)) {
+    mlp_forward(y, saved, mode);
+    y = mlp_output(y, saved);
+  }
+  return keep_output(run_blocks(kMlp, y, saved, mode), saved);
+}
+
+// With full recomputation the output must outlive the shared memory in which it may stand: a closed
+// projection or a block leaves it elsewhere than in the memory that is kept.
+View DecoderLayer::keep_output(View y, Saved& saved) {
+  if (recompute_ != Recompute::full || y.data == saved.x.data) {
+    return y;
+  }
+  const View kept = saved.kept.empty() ? saved.out : saved.kept;
+  if (y.data != kept.data) {
+    kernels::copy(context_.stream, y, kept);
+  }
+  return kept;
+}
+
+void DecoderLayer::recompute(Saved& saved) {
+  if (recompute_ == Recompute::selective) {
+    recompute_cheap(saved);
+  } else if (recompute_ == Recompute::full) {
+    View y = attention_forward(saved.x, saved, Mode::train);
+    y = run_blocks(kAttention, y, saved, Mode::train);
+    mlp_forward(y, saved, Mode::train);
+    if (!blocks_[kMlp].empty()) {  // else nobody reads the output again
+      (void)run_blocks(kMlp, mlp_output(y, saved), saved, Mode::train);
+    }
+  }
+}
+
+void DecoderLayer::recompute_cheap(Saved& saved) {
+  const auto norm = [&](View x, View h, int module) {
+    if (blocks_[static_cast<std::size_t>(module)].empty()) {
+      norm_forward(x, {}, h, module, saved, Mode::train);
+    }
+  };
+  if (!is_closed(kO)) {
+    norm(saved.x, saved.h_attention, kAttentionNorm);
+  }
+  if (!is_closed(kDown)) {
+    norm(saved.x_mlp, saved.h_mlp, kMlpNorm);
+  }
+  for (std::size_t i = 0; i < saved.product.size(); ++i) {
+    activate(saved, i);
+  }
+  for (int m = 0; m < model::kLayerModules; ++m) {
+    auto& blocks = blocks_[static_cast<std::size_t>(m)];
+    for (std::size_t j = 0; j < blocks.size(); ++j) {
+      blocks[j].recompute(saved.blocks[m][j]);
+    }
+  }
 }
 
 View DecoderLayer::incoming() const {

@@ -15,6 +15,7 @@
 #include "kernels/rope.hpp"
 #include "layers/gated_block.hpp"
 #include "layers/norm.hpp"
+#include "layers/recompute.hpp"
 #include "layers/rope_tables.hpp"
 #include "layers/tensor_context.hpp"
 #include "model/inventory.hpp"
@@ -30,12 +31,28 @@ class DecoderLayer {
                std::vector<std::vector<GatedBlock>> blocks,
                const RopeTable* rope,
                TensorContext& context,
-               Arena& activations);
+               Recompute recompute);
 
-  // What one micro-batch in flight keeps.
+  // What backward_input leaves for backward_weight: memory of the layer's own, or shared.
+  void place_gradients(Arena& activations);
+
+  // Shared with layers that are at work before and after this one; what backward_weight needs must
+  // then be read before the next layer's backward_input, and forward may run only between
+  // backwards. incoming: holds incoming(); not that of the layer behind or before. work: all else.
+  struct Shared {
+    std::size_t incoming_bytes = 0;
+    std::size_t work_bytes = 0;
+  };
+
+  [[nodiscard]] Shared shared_bytes();
+  void place_gradients(const Buffer& incoming, const Buffer& work);
+
+  // What one micro-batch in flight keeps. With recomputation some of it stands in `work` instead,
+  // from recompute() to backward_weight.
   struct Saved {
     Buffer memory;
-    View x;  // stream rows; the producer's
+    View kept;  // stream rows; full: the output, where `out` is shared
+    View x;     // stream rows; the producer's
     NormStatistics norm_attention, norm_mlp;
     View normed_attention,
         normed_mlp;           // stream rows: a norm's output where a block follows it, else unused
@@ -48,9 +65,13 @@ class DecoderLayer {
     std::vector<GatedBlock::Saved> blocks[model::kLayerModules];
   };
 
+  // After place_gradients.
   [[nodiscard]] Saved make_saved(Arena& activations);
 
   View forward(View x, Saved& saved, Mode mode);
+
+  // Right before backward_input: makes again what forward did not keep. Collective over: tensor.
+  void recompute(Saved& saved);
 
   // Where the gradient of this layer's output must stand (stream rows) before backward_input.
   [[nodiscard]] View incoming() const;
@@ -59,8 +80,13 @@ class DecoderLayer {
 
  private:
   Part& part(dim_t k, dim_t i);
+  void plan_gradients(MemoryPlan& incoming, MemoryPlan& work);
+  void plan_saved(Saved& saved, MemoryPlan& keep, MemoryPlan& work);
   View attention_forward(View x, Saved& saved, Mode mode);
-  View mlp_forward(View x, Saved& saved, Mode mode);
+  void mlp_forward(View x, Saved& saved, Mode mode);
+  View mlp_output(View x, Saved& saved);
+  View keep_output(View y, Saved& saved);
+  void recompute_cheap(Saved& saved);
   void attention_backward_input(Saved& saved, View dx);
   void mlp_backward_input(Saved& saved, View dx);
   [[nodiscard]] bool has(dim_t k) const;
@@ -87,9 +113,12 @@ class DecoderLayer {
   std::vector<std::vector<GatedBlock>> blocks_;
   const RopeTable* rope_;
   TensorContext& context_;
+  Recompute recompute_;
   std::vector<dim_t> heads_, kv_heads_;  // per shard
   std::vector<kernels::Weight> o_, down_;
-  Buffer gradients_;
+  Buffer gradients_;                // empty when shared
+  const Buffer* work_ = nullptr;    // shared memory, of which gradients take the first
+  std::size_t gradient_bytes_ = 0;  // bytes
   View d_out_, d_mid_;  // (T*B, D), gathered: gradients behind the mlp and behind attention
   View dh_;             // stream rows: gradient of a norm's output
   std::vector<View> dq_, dk_, dv_, d_attention_, d_product_;

@@ -24,18 +24,22 @@ EmbeddingLayer::EmbeddingLayer(Bucket& bucket,
   for (View& v : block_gradients_) {
     plan.add(v, dtype, context.stream_rows().size(), context.shape.hidden);
   }
+  for (GatedBlock& b : blocks_) {
+    b.plan_gradients(plan);
+  }
   gradients_ = plan.allocate(activations);
 }
 
-EmbeddingLayer::Saved EmbeddingLayer::make_saved(Arena& activations) const {
+EmbeddingLayer::Saved EmbeddingLayer::make_saved(Arena& activations) {
   Saved s;
   const DType dtype = context_.shape.dtype;
   MemoryPlan plan;
   plan.add(s.full, dtype, context_.rows(), context_.shape.hidden);
-  s.memory = plan.allocate(activations);
-  for (const GatedBlock& b : blocks_) {
-    s.blocks.push_back(b.make_saved(activations));
+  s.blocks.resize(blocks_.size());
+  for (std::size_t j = 0; j < blocks_.size(); ++j) {
+    blocks_[j].plan_saved(s.blocks[j], plan, plan);
   }
+  s.memory = plan.allocate(activations);
   return s;
 }
 

@@ -28,7 +28,7 @@ class EmbeddingLayer {
     std::vector<GatedBlock::Saved> blocks;
   };
 
-  [[nodiscard]] Saved make_saved(Arena& activations) const;
+  [[nodiscard]] Saved make_saved(Arena& activations);
 
   // ids (1, T*B) i32, every one inside the vocabulary. Collective over: tensor.
   View forward(View ids, Saved& saved, Mode mode);

@@ -15,10 +15,13 @@ FinalNorm::FinalNorm(const Norm& norm,
   for (View& v : block_gradients_) {
     plan.add(v, dtype, context.stream_rows().size(), context.shape.hidden);
   }
+  for (GatedBlock& b : blocks_) {
+    b.plan_gradients(plan);
+  }
   gradients_ = plan.allocate(activations);
 }
 
-FinalNorm::Saved FinalNorm::make_saved(Arena& activations) const {
+FinalNorm::Saved FinalNorm::make_saved(Arena& activations) {
   Saved s;
   const dim_t d = context_.shape.hidden;
   const DType dtype = context_.shape.dtype;
@@ -33,10 +36,11 @@ FinalNorm::Saved FinalNorm::make_saved(Arena& activations) const {
   if (!blocks_.empty()) {
     plan.add(s.normed, dtype, context_.stream_rows().size(), d);
   }
-  s.memory = plan.allocate(activations);
-  for (const GatedBlock& b : blocks_) {
-    s.blocks.push_back(b.make_saved(activations));
+  s.blocks.resize(blocks_.size());
+  for (std::size_t j = 0; j < blocks_.size(); ++j) {
+    blocks_[j].plan_saved(s.blocks[j], plan, plan);
   }
+  s.memory = plan.allocate(activations);
   return s;
 }
 

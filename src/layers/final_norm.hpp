@@ -28,7 +28,7 @@ class FinalNorm {
     std::vector<GatedBlock::Saved> blocks;
   };
 
-  [[nodiscard]] Saved make_saved(Arena& activations) const;
+  [[nodiscard]] Saved make_saved(Arena& activations);
 
   // Returns the hidden states of all rows (T*B, D). Collective over: tensor.
   View forward(View x, Saved& saved, Mode mode);

@@ -3,7 +3,6 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/rms_norm.hpp"
-#include "layers/memory_plan.hpp"
 
 namespace cambium::layers {
 namespace {
@@ -12,47 +11,40 @@ enum : dim_t { kNorm = 0, kA = 1, kB = 2, kGate = 3 };
 
 }  // namespace
 
-GatedBlock::GatedBlock(const model::InsertedBlock& spec,
-                       Bucket& bucket,
-                       TensorContext& context,
-                       Arena& activations)
+GatedBlock::GatedBlock(const model::InsertedBlock& spec, Bucket& bucket, TensorContext& context)
     : spec_(spec), bucket_(bucket), context_(context) {
-  const dim_t d = context.shape.hidden;
-  dz_.resize(static_cast<std::size_t>(context.shards().size()));
-  const DType dtype = context.shape.dtype;
-  const DType sums = context.shape.sums();
-  MemoryPlan plan;
-  plan.add(dr_full_, dtype, context.rows(), d);
-  plan.add(dh_, dtype, context.stream_rows().size(), d);
-  plan.add(gate_row_, sums, 1, d);
   for (dim_t i = 0; i < context.shards().size(); ++i) {
-    plan.add(dz_[static_cast<std::size_t>(i)], dtype, context.rows(), part(kA, i).rows.size());
     b_.push_back(part(kB, i).weight);
   }
-  gradients_ = plan.allocate(activations);
 }
 
-GatedBlock::Saved GatedBlock::make_saved(Arena& activations) const {
-  auto& self = const_cast<GatedBlock&>(*this);
-  Saved saved;
+void GatedBlock::plan_gradients(MemoryPlan& plan) {
+  const dim_t d = context_.shape.hidden;
+  const DType dtype = context_.shape.dtype;
+  dz_.resize(static_cast<std::size_t>(context_.shards().size()));
+  plan.add(dr_full_, dtype, context_.rows(), d);
+  plan.add(dh_, dtype, context_.stream_rows().size(), d);
+  plan.add(gate_row_, context_.shape.sums(), 1, d);
+  for (dim_t i = 0; i < context_.shards().size(); ++i) {
+    plan.add(dz_[static_cast<std::size_t>(i)], dtype, context_.rows(), part(kA, i).rows.size());
+  }
+}
+
+void GatedBlock::plan_saved(Saved& saved, MemoryPlan& plan, MemoryPlan& cheap) {
   const auto n = static_cast<std::size_t>(context_.shards().size());
   const dim_t d = context_.shape.hidden;
+  const DType dtype = context_.shape.dtype;
   saved.z.resize(n);
   saved.s.resize(n);
-  const DType dtype = context_.shape.dtype;
-  const DType sums = context_.shape.sums();
-  MemoryPlan plan;
-  plan.add(saved.inv_rms, sums, 1, context_.stream_rows().size());
-  plan.add(saved.h, dtype, context_.rows(), d);
+  plan.add(saved.inv_rms, context_.shape.sums(), 1, context_.stream_rows().size());
+  cheap.add(saved.h, dtype, context_.rows(), d);
   for (std::size_t i = 0; i < n; ++i) {
-    const dim_t width = self.part(kA, static_cast<dim_t>(i)).rows.size();
+    const dim_t width = part(kA, static_cast<dim_t>(i)).rows.size();
     plan.add(saved.z[i], dtype, context_.rows(), width);
-    plan.add(saved.s[i], dtype, context_.rows(), width);
+    cheap.add(saved.s[i], dtype, context_.rows(), width);
   }
   plan.add(saved.r, dtype, context_.stream_rows().size(), d);
   plan.add(saved.y, dtype, context_.stream_rows().size(), d);
-  saved.memory = plan.allocate(activations);
-  return saved;
 }
 
 Part& GatedBlock::part(dim_t k, dim_t i) {
@@ -69,14 +61,7 @@ View GatedBlock::forward(View x, Saved& saved, Mode mode) {
   }
   Stream& stream = context_.stream;
   saved.x = x;
-  kernels::rms_norm_forward(stream,
-                            {.x = x,
-                             .gain = part(kNorm, 0).weight.plain,
-                             .y = saved.h.slice_rows(context_.stream_rows()),
-                             .inv_rms = saved.inv_rms,
-                             .width = spec_.norm_width,
-                             .eps = spec_.norm_eps});
-  context_.gather(saved.h);
+  norm_forward(saved);
   for (dim_t i = 0; i < context_.shards().size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     kernels::product_forward(
@@ -87,13 +72,40 @@ View GatedBlock::forward(View x, Saved& saved, Mode mode) {
   if (is_closed()) {
     return x;
   }
-  const View gate = part(kGate, 0).weight.plain;
-  if (gate.cols == 1) {
-    spread_scalar(gate, gate_row_);
-  }
-  kernels::gated_residual_forward(
-      stream, {.x = x, .r = saved.r, .gate = gate.cols == 1 ? gate_row_ : gate, .y = saved.y});
+  kernels::gated_residual_forward(stream,
+                                  {.x = x, .r = saved.r, .gate = spread_gate(), .y = saved.y});
   return saved.y;
+}
+
+void GatedBlock::norm_forward(Saved& saved) {
+  kernels::rms_norm_forward(context_.stream,
+                            {.x = saved.x,
+                             .gain = part(kNorm, 0).weight.plain,
+                             .y = saved.h.slice_rows(context_.stream_rows()),
+                             .inv_rms = saved.inv_rms,
+                             .width = spec_.norm_width,
+                             .eps = spec_.norm_eps});
+  context_.gather(saved.h);
+}
+
+void GatedBlock::recompute(Saved& saved) {
+  if (is_closed()) {  // its backward reads r only
+    return;
+  }
+  norm_forward(saved);
+  for (std::size_t i = 0; i < saved.z.size(); ++i) {
+    kernels::silu_forward(context_.stream, {.x = saved.z[i], .y = saved.s[i]});
+  }
+}
+
+// A gate for each feature. Spread at each use, because gate_row_ may be shared memory.
+View GatedBlock::spread_gate() {
+  const View gate = part(kGate, 0).weight.plain;
+  if (gate.cols > 1) {
+    return gate;
+  }
+  spread_scalar(gate, gate_row_);
+  return gate_row_;
 }
 
 void GatedBlock::fold_gate_gradient(View dy, const Saved& saved) {
@@ -117,11 +129,8 @@ void GatedBlock::backward_input(View dy, Saved& saved, View dx) {
     kernels::copy(stream, dy, dx);
     return;
   }
-  const View gate = part(kGate, 0).weight.plain;
-  kernels::gated_residual_backward_input(stream,
-                                         {.dy = dy,
-                                          .gate = gate.cols == 1 ? gate_row_ : gate,
-                                          .dr = dr_full_.slice_rows(context_.stream_rows())});
+  kernels::gated_residual_backward_input(
+      stream, {.dy = dy, .gate = spread_gate(), .dr = dr_full_.slice_rows(context_.stream_rows())});
   context_.gather(dr_full_);
   context_.sum_over_shards(dh_, {}, [&](dim_t i, View leaf) {
     const auto at = static_cast<std::size_t>(i);

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "layers/memory_plan.hpp"
 #include "layers/tensor_context.hpp"
 #include "model/spec.hpp"
 
@@ -16,13 +17,9 @@ enum class Mode { train, forward_only };
 
 class GatedBlock {
  public:
-  GatedBlock(const model::InsertedBlock& spec,
-             Bucket& bucket,
-             TensorContext& context,
-             Arena& activations);
+  GatedBlock(const model::InsertedBlock& spec, Bucket& bucket, TensorContext& context);
 
   struct Saved {
-    Buffer memory;
     View x;               // stream rows; borrowed from the producer
     View inv_rms;         // (1, stream rows)
     View h;               // (T*B, D) normed
@@ -32,10 +29,16 @@ class GatedBlock {
     View y;               // stream rows
   };
 
-  [[nodiscard]] Saved make_saved(Arena& activations) const;
+  // The owner's plan places the block's memory: what backward_input leaves for backward_weight, and
+  // what a micro-batch keeps; `cheap` takes what recompute() can make again. The block and `saved`
+  // stay where they are from here on.
+  void plan_gradients(MemoryPlan& plan);
+  void plan_saved(Saved& saved, MemoryPlan& plan, MemoryPlan& cheap);
 
   // Returns the output: saved.y, or x itself while closed.
   View forward(View x, Saved& saved, Mode mode);
+  // After forward in train mode: h and s again. Collective over: tensor.
+  void recompute(Saved& saved);
   // dx may not alias dy.
   void backward_input(View dy, Saved& saved, View dx);
   void backward_weight(Saved& saved);
@@ -44,17 +47,18 @@ class GatedBlock {
 
  private:
   Part& part(dim_t k, dim_t i);
+  void norm_forward(Saved& saved);
+  [[nodiscard]] View spread_gate();
   void fold_gate_gradient(View dy, const Saved& saved);
 
   model::InsertedBlock spec_;
   Bucket& bucket_;
   TensorContext& context_;
   std::vector<kernels::Weight> b_;  // per local shard
-  Buffer gradients_;
-  View dr_full_;          // (T*B, D)
-  std::vector<View> dz_;  // per shard (T*B, W/tp)
-  View dh_;               // stream rows
-  View gate_row_;         // (1, D): a scalar gate spread over the row
+  View dr_full_;                    // (T*B, D)
+  std::vector<View> dz_;            // per shard (T*B, W/tp)
+  View dh_;                         // stream rows
+  View gate_row_;                   // (1, D): a scalar gate spread over the row
   bool is_branch_live_ = false;
 };
 

@@ -1,5 +1,7 @@
 // layers/memory_plan.hpp — several matrices in one allocation, each on a 64-byte boundary, each
-// with its own element type. What stands between them belongs to nobody and stays zero.
+// with its own element type; or in memory that several plans share because they are in use one
+// after the other. What stands between them in an allocation of its own belongs to nobody and stays
+// zero.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,10 +22,19 @@ class MemoryPlan {
 
   [[nodiscard]] device::Buffer allocate(device::Arena& arena) {
     device::Buffer buffer = arena.allocate(bytes_);
-    for (const Wanted& w : wanted_) {
-      *w.view = buffer.view(w.dtype, w.rows, w.cols, w.offset);
-    }
+    place(buffer, 0);
     return buffer;
+  }
+
+  // The views point into `memory`, `offset` bytes behind its begin (a multiple of 64).
+  void place(const device::Buffer& memory, std::size_t offset) {
+    for (const Wanted& w : wanted_) {
+      *w.view = memory.view(w.dtype, w.rows, w.cols, offset + w.offset);
+    }
+  }
+
+  [[nodiscard]] std::size_t bytes() const {
+    return bytes_;
   }
 
  private:

@@ -26,6 +26,18 @@ device::DType masters_of(const Session& session) {
                                                                    : device::DType::f32;
 }
 
+layers::Recompute recompute_of(config::Recompute word) {
+  switch (word) {
+    case config::Recompute::none:
+      return layers::Recompute::none;
+    case config::Recompute::selective:
+      return layers::Recompute::selective;
+    case config::Recompute::full:
+      return layers::Recompute::full;
+  }
+  throw Error(Code::bug, "parallel.recompute: a word of no meaning");
+}
+
 }  // namespace
 
 params::Partition make_partition(const Session& session, const model::StageMap& stages) {
@@ -79,6 +91,7 @@ engine::Engine& engine_for(Session& session, dim_t sequence_length) {
     const config::ParallelConfig& p = session.parallel;
     engine::EngineShape shape;
     shape.schedule = config::word_of(p.schedule);
+    shape.recompute = recompute_of(p.recompute);
     shape.tensor = {.batch = p.micro_batch_size,
                     .positions = sequence_length,
                     .hidden = session.state.spec.hidden,

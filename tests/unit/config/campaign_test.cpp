@@ -131,8 +131,6 @@ TEST(Campaign, WhatThisVersionLacksIsRefusedPlainly) {
   EXPECT_THAT(refusal(kBase + "metrics: {prometheus: {port: 1}}\n"),
               HasSubstr("metrics.jsonl only"));
   EXPECT_THAT(refusal(base_with("data: 1\n", "data: 1\n  context: 2\n")), HasSubstr("size 1 only"));
-  EXPECT_THAT(refusal(base_with("data: 1\n", "data: 1\n  recompute: full\n")),
-              HasSubstr("recomputes nothing"));
 }
 
 TEST(Campaign, ModelFromACheckpointTakesNoOtherKey) {

@@ -84,7 +84,13 @@ TEST(Pass, BackwardInputTouchesNoWeightAndBackwardWeightAddsThem) {
   std::vector<engine::MicroBatch> batches = testing::micro_batches(tokens, 0.1);
   (void)whole.run(batches);
 
-  engine::StageModel& model = split.runner.model();
+  engine::StageModel model(split.spec,
+                           split.store,
+                           split.stream,
+                           *split.groups.tensor,
+                           split.runner.shape().tensor,
+                           layers::Recompute::none,
+                           engine::BackwardOrder::split);
   engine::Slot slot = model.make_slot();
   split.runner.sync().begin_step();
   (void)model.forward({}, batches[0].ids, slot, layers::Mode::train);

@@ -159,8 +159,12 @@ void expect_handed_on(const testing::RigShape& shape) {
   const model::InsertedBlock& block_spec =
       spec.layers[0].inserted[static_cast<int>(model::LayerModule::mlp)][0];
   device::Arena arena("test");
-  layers::GatedBlock block(block_spec, *rig.store.find(block_spec.uid), context, arena);
-  layers::GatedBlock::Saved saved = block.make_saved(arena);
+  layers::GatedBlock block(block_spec, *rig.store.find(block_spec.uid), context);
+  layers::GatedBlock::Saved saved;
+  layers::MemoryPlan plan;
+  block.plan_gradients(plan);
+  block.plan_saved(saved, plan, plan);
+  const device::Buffer memory = plan.allocate(arena);
   ASSERT_TRUE(block.is_closed());
   const dim_t rows = context.rows();
   std::vector<T> x(static_cast<std::size_t>(rows * spec.hidden), stored<T>(-0.0F));
