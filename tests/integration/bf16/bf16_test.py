@@ -23,7 +23,7 @@ SHARD = "phases.pretrain.optimizer.shard"
 LAYOUTS = [
     ((2, 2, 2), {"run.isa": "avx2"}),
     ((4, 1, 1), {SHARD: "false", "parallel.sequence_parallel": "false"}),
-    ((1, 2, 4), {"parallel.schedule": "gpipe"}),
+    ((1, 2, 4), {"parallel.schedule": "gpipe", "parallel.recompute": "full"}),
 ]
 # Ends before the growth step, behind it, or inside the last phase; each restart is on another layout.
 KILLS = ["step,rank=0,step=3", "growth.committed,rank=0", "step,rank=0,step=8"]
