@@ -1,5 +1,5 @@
-// tests/kernels/numerics_failures_test.cpp — rows N03 and N07 of the failure list, where kernels
-// decide them.
+// tests/kernels/numerics_failures_test.cpp — rows D06, N03 and N07 of the failure list, where
+// kernels decide them.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <limits>
@@ -7,6 +7,7 @@
 
 #include "base/tree.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/embedding.hpp"
 #include "kernels/product.hpp"
 #include "tests/kernels/bf16_cases.hpp"
 
@@ -115,6 +116,34 @@ TEST_P(NumericsFailures, N03PaddingReachesNobodyAndNoRowIsEmpty) {
   for (Stream* stream : {&reference_, &cpu_}) {
     expect_padding_reaches_nobody<float>(*stream);
     expect_padding_reaches_nobody<BFloat16>(*stream);
+  }
+}
+
+// Ids are 32 bits wide from the file to the table; there is no narrower store between them.
+TEST_P(NumericsFailures, D06IdsBeyond16BitsReachTheirOwnRows) {
+  constexpr dim_t kVocabulary = 70'000;
+  std::vector<std::int32_t> ids = {65535, 65536, 69999, 0};
+  const View id_view = device::view_of(ids.data(), 4);
+  for (Stream* stream : {&reference_, &cpu_}) {
+    Sheet<float> table(kVocabulary, 1);
+    for (dim_t v = 0; v < kVocabulary; ++v) {
+      table.at(v, 0) = static_cast<float>(v);
+    }
+    Sheet<float> out(4, 1);
+    Sheet<float> dtable(kVocabulary, 1);
+
+    embedding_forward(*stream,
+                      {.table = table.view(), .ids = id_view, .out = out.view(), .first_row = 0});
+    embedding_backward(*stream,
+                       {.ids = id_view, .dy = out.view(), .dtable = dtable.view(), .first_row = 0});
+
+    EXPECT_EQ(out.values(), (std::vector<float>{65535, 65536, 69999, 0}));
+    for (const dim_t v : {65535, 65536, 69999}) {
+      EXPECT_EQ(dtable.at(v, 0), static_cast<float>(v));
+    }
+    for (const dim_t v : {0, 4463}) {  // 65536 and 69999 in 16 bits
+      EXPECT_EQ(dtable.at(v, 0), 0.0F);
+    }
   }
 }
 
