@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <exception>
 #include <fmt/format.h>
+#include <memory>
 #include <new>
 
 #include "app/commands.hpp"
 #include "base/error.hpp"
 #include "comm/collectively.hpp"
+#include "comm/launcher.hpp"
 #include "metrics/progress.hpp"
 
 namespace cambium::app {
@@ -60,10 +62,7 @@ int run(comm::World& world, int argc, char** argv, Context& context) {
   return context.exit_code;
 }
 
-int guarded(int argc, char** argv) {
-  metrics::open_missing_standard_files();
-  comm::World world(&argc,
-                    &argv);  // outside the try: an error must know whether its peers know it too
+int guarded(comm::World& world, int argc, char** argv) {
   Context context;
   context.world = &world;
   const auto lone = [&](Code code, const std::string& text) {
@@ -96,9 +95,25 @@ int guarded(int argc, char** argv) {
   return static_cast<int>(Code::bug);
 }
 
+// Outside of `guarded`: there, an error must know whether its peers know it too. Without a world it
+// is one of the host, and its first process tells it.
+int start(int argc, char** argv) {
+  metrics::open_missing_standard_files();
+  std::unique_ptr<comm::World> world;
+  try {
+    world = std::make_unique<comm::World>(&argc, &argv);
+  } catch (const Error& e) {
+    if (comm::is_first_of_host(comm::process_environment())) {
+      fmt::print(stderr, "cambium: {}\n", e.what());
+    }
+    return static_cast<int>(e.code());
+  }
+  return guarded(*world, argc, argv);
+}
+
 }  // namespace
 }  // namespace cambium::app
 
 int main(int argc, char** argv) {
-  return cambium::app::guarded(argc, argv);
+  return cambium::app::start(argc, argv);
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
 #include <string_view>
 
 namespace cambium::comm {
@@ -70,6 +72,22 @@ std::optional<std::int64_t> tasks_of_own_step(const Environment& environment) {
   return tasks ? tasks : number_of(environment, "SLURM_NTASKS");
 }
 
+std::vector<std::string> parts_of(std::string_view list) {
+  std::vector<std::string> parts;
+  while (!list.empty()) {
+    const std::string_view part = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), part.size() + 1));
+    if (!part.empty()) {
+      parts.emplace_back(part);
+    }
+  }
+  return parts;
+}
+
+bool holds(const std::vector<std::string>& list, std::string_view item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -125,6 +143,52 @@ std::optional<std::string> launcher_mismatch(const Environment& environment, int
       "all would write the "
       "same files; start with srun --mpi=pmix (srun --mpi=list shows what there is) or with mpirun",
       *tasks);
+}
+
+std::vector<std::string> network_interfaces() {
+  std::vector<std::string> names;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) {
+    return names;
+  }
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_name != nullptr && !holds(names, i->ifa_name)) {
+      names.emplace_back(i->ifa_name);
+    }
+  }
+  ::freeifaddrs(all);
+  return names;
+}
+
+std::optional<std::string> interface_mismatch(const Environment& environment,
+                                              const std::vector<std::string>& present) {
+  const char* transports = environment("OMPI_MCA_btl");
+  const char* wanted = environment("OMPI_MCA_btl_tcp_if_include");
+  if (transports == nullptr || wanted == nullptr || present.empty()) {
+    return std::nullopt;
+  }
+  const std::vector<std::string> ways = parts_of(transports);
+  const bool is_tcp_alone =
+      holds(ways, "tcp") &&
+      std::all_of(ways.begin(), ways.end(), [](auto& w) { return w == "tcp" || w == "self"; });
+  const std::vector<std::string> names = parts_of(wanted);
+  const bool is_any_there = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    // An address range names interfaces by what they are connected to.
+    return name.find('/') != std::string::npos || holds(present, name);
+  });
+  if (!is_tcp_alone || names.empty() || is_any_there) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "network: OMPI_MCA_btl_tcp_if_include={} names no interface of this host, expected one of "
+      "{}; set it to the interface that reaches the other hosts, or unset it",
+      wanted,
+      fmt::join(present, " "));
+}
+
+bool is_first_of_host(const Environment& environment) {
+  const char* text = environment("OMPI_COMM_WORLD_LOCAL_RANK");
+  return text == nullptr || std::string_view(text) == "0";
 }
 
 std::vector<std::string> launcher_warnings(const Environment& environment,

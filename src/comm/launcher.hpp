@@ -35,6 +35,17 @@ enum class MpiFamily { open_mpi, other };
 [[nodiscard]] std::optional<std::string> launcher_mismatch(const Environment& environment,
                                                            int world_size);
 
+// Names of this host's network interfaces, in the system's order.
+[[nodiscard]] std::vector<std::string> network_interfaces();
+
+// Open MPI is told to talk over TCP alone and by interfaces of which none is in `present`: the text
+// to refuse with (Code::comm), before MPI_Init ends the process without one.
+[[nodiscard]] std::optional<std::string> interface_mismatch(
+    const Environment& environment, const std::vector<std::string>& present);
+
+// The process that speaks for its host about what all processes of a host see alike.
+[[nodiscard]] bool is_first_of_host(const Environment& environment);
+
 // One line per Slurm variable that is garbage or contradicts MPI, naming the variable and both
 // values. For the log.
 [[nodiscard]] std::vector<std::string> launcher_warnings(const Environment& environment,

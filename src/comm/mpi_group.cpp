@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "comm/wait_clock.hpp"
 
 namespace cambium::comm {
 namespace {
@@ -65,6 +66,7 @@ class MpiTransfer : public Request::State {
   }
 
   void wait() override {
+    const WaitClock clock;
     std::size_t got = 0;
     for (MPI_Request& request : requests_) {
       MPI_Status status;
@@ -223,6 +225,7 @@ void MpiGroup::count_exchange(std::size_t bytes, int peers) {
 }
 
 void MpiGroup::barrier() {
+  const WaitClock clock;
   check(MPI_Barrier(communicator_), "barrier");
 }
 
@@ -231,6 +234,7 @@ void MpiGroup::broadcast(void* data, std::size_t bytes, int root) {
   if (bytes == 0) {
     return;
   }
+  const WaitClock clock;
   for_each_piece(bytes, [&](std::size_t offset, int n) {
     check(MPI_Bcast(static_cast<char*>(data) + offset, n, MPI_BYTE, root, communicator_),
           "broadcast");
@@ -259,6 +263,7 @@ void MpiGroup::post_receive(void* data, std::size_t bytes, int peer) {
 }
 
 void MpiGroup::wait_pending(const char* call) {
+  const WaitClock clock;
   check(MPI_Waitall(static_cast<int>(pending_.size()), pending_.data(), MPI_STATUSES_IGNORE), call);
   pending_.clear();
 }
@@ -288,6 +293,7 @@ void MpiGroup::all_gather(const void* sent,
   }
   count_exchange(bytes_by_rank[own], size_ - 1);
   if (total <= piece_) {  // all ranks know all sizes, so all take the same way
+    const WaitClock clock;
     check(MPI_Allgatherv(MPI_IN_PLACE,
                          0,
                          MPI_DATATYPE_NULL,
@@ -354,6 +360,7 @@ void MpiGroup::all_to_all(const void* sent,
 
 template <typename T>
 void MpiGroup::all_reduce_pieces(std::span<T> values, MPI_Datatype type, MPI_Op op) {
+  const WaitClock clock;
   for_each_piece(values.size_bytes(), [&](std::size_t offset, int bytes) {
     const int n = bytes / static_cast<int>(sizeof(T));
     if (n > 0) {

@@ -149,6 +149,9 @@ World::World(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   }
   impl_->is_alone = false;
   yield_when_crowded(environment);
+  if (const auto mismatch = interface_mismatch(environment, network_interfaces())) {
+    throw Error(Code::comm, impl_->host + ": " + *mismatch);
+  }
   start_mpi(argc, argv);
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &impl_->rank), "MPI_Comm_rank of the world");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &impl_->size), "MPI_Comm_size of the world");

@@ -27,6 +27,7 @@
 #include "params/param_store.hpp"
 #include "phases/fault_injection.hpp"
 #include "phases/state.hpp"
+#include "phases/stragglers.hpp"
 
 namespace cambium::phases {
 
@@ -74,6 +75,7 @@ struct Session {
   std::unique_ptr<params::ParamStore> store;
   std::map<dim_t, std::unique_ptr<engine::Engine>> engines;  // by sequence length
   metrics::Stopwatch since_checkpoint;
+  Stragglers stragglers;
   dim_t last_checkpoint_step = -1;
   std::vector<std::pair<dim_t, std::vector<engine::TracedAction>>> trace;
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "comm/collectively.hpp"
+#include "comm/wait_clock.hpp"
 #include "data/text_batches.hpp"
 #include "data/token.hpp"
 #include "phases/checkpointing.hpp"
@@ -79,10 +80,33 @@ void note_skip(Session& session, double norm) {
   }
 }
 
+// Times by rank at the end of a window, and one warning for a rank that stays slow.
+std::span<const double> note_work(Session& session, double seconds) {
+  const std::span<const double> by_rank = session.stragglers.note(session.world.group(), seconds);
+  if (by_rank.empty()) {
+    return by_rank;
+  }
+  const auto slow = find_slow_rank(by_rank, session.store->partition().physical);
+  if (!slow) {
+    return by_rank;
+  }
+  if (const auto line = session.stragglers.name(session.world, *slow)) {
+    note_event(session,
+               "slow_rank",
+               {{"step", session.state.step},
+                {"rank", slow->rank},
+                {"seconds", slow->seconds},
+                {"usual", slow->usual}});
+    say(session, "warning: " + *line);
+  }
+  return by_rank;
+}
+
 }  // namespace
 
 StepResult train_step(Session& session, engine::Engine& engine, const StepInput& input) {
   const metrics::Stopwatch watch;
+  const double waited = comm::WaitClock::seconds();
   State& state = session.state;
   ++state.step;
   session.faults.set_step(state.step);
@@ -141,6 +165,7 @@ StepResult train_step(Session& session, engine::Engine& engine, const StepInput&
     write_timeline(session, trace);
   }
   result.seconds = watch.seconds();
+  result.rank_seconds = note_work(session, result.seconds - (comm::WaitClock::seconds() - waited));
   return result;
 }
 
@@ -165,6 +190,14 @@ void record_step(Session& session,
                       {"seconds", result.seconds}};
   if (result.is_skipped) {
     row.add("is_skipped", true);
+  }
+  if (!result.rank_seconds.empty()) {
+    std::string list;
+    for (const double s : result.rank_seconds) {
+      list += list.empty() ? "" : ",";
+      list += metrics::to_json(s);
+    }
+    row.add("rank_seconds", metrics::RawJson{"[" + list + "]"});
   }
   row.add_all(more);
   session.writers->metrics.write(row);

@@ -32,6 +32,7 @@ struct StepResult {
   bool is_checkpoint_due = false;
   bool is_saving = false;  // a rank is busy with the checkpoint on its way
   double seconds = 0;
+  std::span<const double> rank_seconds;  // own work by rank, in the last step of a window
 };
 
 // One update; state.step is the number of it. Collective over: world. Throws Error(numbers) after

@@ -48,6 +48,30 @@ class RanksFailures(support.Story):
         self.assert_equal_runs("four", "one")
         self.assertEqual(len(self.steps("four")), 14)
 
+    def test_M08_a_rank_that_stays_slow_is_named_once_and_a_single_stall_is_not(self):
+        sleeps = ["slow:point=step,rank=2,count=99,after=3"] * 10  # 20 ms each
+        self.go("slow", (2, 1, 2), inject=sleeps)
+        self.assertEqual([event["rank"] for event in self.events("slow", "slow_rank")], [2])
+        self.assertEqual((self.folder / "slow/log.txt").read_text().count("rank 2 ("), 1)
+        self.go("stall", (2, 1, 2), inject=["slow:point=step,rank=2,step=5"] * 10)
+        self.assertEqual(self.events("stall", "slow_rank"), [])
+        times = [row["rank_seconds"] for row in self.steps("slow") if "rank_seconds" in row]
+        self.assertTrue(times)
+        self.assertEqual({len(row) for row in times}, {4})
+        self.assertEqual(max(range(4), key=lambda rank: times[-1][rank]), 2)
+        self.assert_equal_runs("slow", "stall")
+
+    def test_M10_a_network_interface_that_is_not_there(self):
+        """One line with the host, the wrong name and the names there are; by loopback the same bits as in shared memory."""
+        self.go("usual", (2, 1, 1))
+        self.environment |= {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "nosuch0"}
+        ended = self.go("wrong", (2, 1, 1), code=10)
+        self.assert_one_line(ended, r"^cambium: \S+: network: OMPI_MCA_btl_tcp_if_include=nosuch0 .* expected one of .*\blo\b")
+        self.assertFalse((self.folder / "wrong").exists())
+        self.environment["OMPI_MCA_btl_tcp_if_include"] = "lo"
+        self.go("loopback", (2, 1, 1))
+        self.assert_equal_runs("loopback", "usual")
+
     def test_D08_nothing_is_written_beside_the_data(self):
         """No cache that ranks could read half-written: the data's folder is as it was, on every rank."""
         data = self.folder / "data"

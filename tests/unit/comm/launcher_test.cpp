@@ -54,6 +54,26 @@ TEST(LauncherMismatch, M07TasksOfSrunThatAreWorldsOfOneAreRefused) {
   EXPECT_FALSE(launcher_mismatch(step, 4).has_value());
 }
 
+TEST(Network, M10InterfacesThatAreNotThereAreRefusedByName) {
+  const std::vector<std::string> present = {"lo", "eth0"};
+  const auto problem = [&](const std::string& transports, const std::string& wanted) {
+    return interface_mismatch(
+        environment_of({{"OMPI_MCA_btl", transports}, {"OMPI_MCA_btl_tcp_if_include", wanted}}),
+        present);
+  };
+
+  const auto missing = problem("self,tcp", "ib0,docker0");
+
+  ASSERT_TRUE(missing.has_value());
+  EXPECT_THAT(*missing, HasSubstr("OMPI_MCA_btl_tcp_if_include=ib0,docker0"));
+  EXPECT_THAT(*missing, HasSubstr("expected one of lo eth0"));
+  EXPECT_FALSE(problem("self,tcp", "ib0,eth0"));
+  EXPECT_FALSE(problem("self,tcp", "10.0.0.0/8"));
+  EXPECT_FALSE(problem("self,vader,tcp", "ib0"));  // shared memory may be all that is needed
+  EXPECT_FALSE(interface_mismatch(environment_of({{"OMPI_MCA_btl", "self,tcp"}}), present));
+  EXPECT_THAT(network_interfaces(), ::testing::Contains("lo"));
+}
+
 TEST(LauncherMismatch, S05ABatchScriptAndAnInteractiveShellAreNoTasks) {
   const auto batch_script =
       environment_of({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"ENVIRONMENT", "BATCH"}});
