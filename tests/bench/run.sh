@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# tests/bench/run.sh — builds the benchmarks and times whole training steps; prints JSON lines.
-# Ours for the shapes tiny and gpt2 on 1 and 2 threads. With PEERS (the folder that holds bench_step.py) and PYTHON (one that
-# has torch), PyTorch does the same work, in turn with ours, and lines of ratios follow. Read them with README.md.
+# tests/bench/run.sh [CASE…] — builds the benchmarks and times training steps; prints JSON lines, each with its case. Without
+# a name all cases run. With PEERS (the folder that holds bench_step.py) and PYTHON (one that has torch), PyTorch does the
+# same work in turn with ours, and lines of ratios follow. Read them with README.md.
 #
-#   tests/bench/run.sh
-#   PEERS=../shared/peers PYTHON=venv/bin/python ROUNDS=3 tests/bench/run.sh
+#   tests/bench/run.sh                                    # ours alone
+#   PEERS=../shared/peers PYTHON=venv/bin/python tests/bench/run.sh tiny tiny-bf16 gpt2 gpt2-bf16
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${BUILD:-$root/build/release}
-rounds=${ROUNDS:-1}
-shapes=${SHAPES:-tiny gpt2}
+python=$(realpath -s "${PYTHON:-python3}")
+bench=$build/step_bench
 
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release >&2
 cmake --build "$build" --target step_bench --parallel "${JOBS:-2}" >&2
 
 lines=$(mktemp)
-trap 'rm -f "$lines"' EXIT
+trap 'rm -f "$lines" "$lines.gemm"' EXIT
 
 # Percent of all cores that others use, over one second: a line measured on a busy machine says so.
 busy() {
@@ -31,52 +31,92 @@ busy() {
   echo $((100 * (total - idle) / total))
 }
 
-# note COMMAND…: adds the load just before to the line that the command prints.
+# note CASE OF COMMAND…: adds case, whose it is, and the load just before to the lines that the command prints.
 note() {
-  local load
+  local name=$1 of=$2 load
+  shift 2
   load=$(busy)
-  "$@" | sed "s/^{/{\"busy_percent\":$load,/" | tee -a "$lines"
+  "$@" | sed "s/^{/{\"case\":\"$name\",\"of\":\"$of\",\"busy_percent\":$load,/" | tee -a "$lines"
 }
 
-steps_of() {
+peer() {
+  [[ -z "${PEERS:-}" ]] || note "$1" "$2" env -C "$PEERS" "$python" "${@:3}"
+}
+
+# step CASE OURS THEIRS: ours, PyTorch eager, compiled, ours again.
+step() {
+  local name=$1
+  local -a ours theirs
+  read -ra ours <<< "$2"
+  read -ra theirs <<< "$3"
+  note "$name" ours "$bench" "${ours[@]}" --threads 2
+  peer "$name" eager bench_step.py "${theirs[@]}" --threads 2
+  peer "$name" compiled bench_step.py "${theirs[@]}" --threads 2 --compile
+  [[ -z "${PEERS:-}" ]] || note "$name" ours "$bench" "${ours[@]}" --threads 2
+}
+
+# two CASE OURS THEIRS: the same for two processes of one thread each.
+two() {
+  local name=$1 round
+  local -a ours theirs
+  read -ra ours <<< "$2"
+  read -ra theirs <<< "$3"
+  for round in 1 2; do
+    note "$name" ours "$root/tests/support/mpirun.sh" 2 "$bench" "${ours[@]}"
+    peer "$name" eager "${theirs[@]}"
+  done
+}
+
+run_case() {
+  local ranks extra block
   case $1 in
-    tiny) echo 15 ;;
-    *) echo 4 ;;
+    tiny) step tiny "tiny --family gpt2 --steps 15" "--model tiny -B 8 -T 256 --steps 15" ;;
+    tiny-bf16) step tiny-bf16 "tiny --family gpt2 --steps 15 --bf16" "--model tiny -B 8 -T 256 --steps 15 --dtype bf16" ;;
+    gpt2) step gpt2 "gpt2 --family gpt2 --steps 4" "--model gpt2 -B 4 -T 256 --steps 4" ;;
+    gpt2-bf16) step gpt2-bf16 "gpt2 --family gpt2 --steps 4 --bf16" "--model gpt2 -B 4 -T 256 --steps 4 --dtype bf16" ;;
+    gpt2-T64) step gpt2-T64 "gpt2 --family gpt2 --steps 6 --positions 64" "--model gpt2 -B 4 -T 64 --steps 6" ;;
+    gpt2-T64-bf16) step gpt2-T64-bf16 "gpt2 --family gpt2 --steps 6 --positions 64 --bf16" "--model gpt2 -B 4 -T 64 --steps 6 --dtype bf16" ;;
+    gpt2-T1024) step gpt2-T1024 "gpt2 --family gpt2 --steps 2 --positions 1024" "--model gpt2 -B 4 -T 1024 --steps 2 --warmup 1" ;;
+    gpt2-T1024-bf16) step gpt2-T1024-bf16 "gpt2 --family gpt2 --steps 2 --positions 1024 --bf16" "--model gpt2 -B 4 -T 1024 --steps 2 --warmup 1 --dtype bf16" ;;
+    data-parallel) two data-parallel "tiny --family gpt2 --data 2 --logical-data 2 --micro-batch 4 --steps 15" "bench_ddp.py --procs 2 --steps 15" ;;
+    pipeline) two pipeline "tiny --family gpt2 --pipeline 2 --micro-batch 2 --steps 10" "bench_pp.py --steps 10" ;;
+    cluster) # a CPU-only cluster in small: exact against native reductions, by ranks and threads
+      for ranks in "1 2" "2 1" "4 1" "8 1"; do
+        for extra in "" --fast; do
+          # shellcheck disable=SC2086
+          note cluster ours "$root/tests/support/mpirun.sh" "${ranks% *}" "$bench" tiny --logical-data 8 --micro-batch 1 \
+            --data "${ranks% *}" --threads "${ranks#* }" --steps 8 $extra
+        done
+      done
+      ;;
+    blocks) # what a gated block behind every layer costs a token
+      for block in none closed open; do
+        note blocks ours "$bench" gpt2 --threads 2 --forward-only --steps 8 --block "$block"
+      done
+      ;;
+    *) echo "run.sh: unknown case $1; one of: ${all[*]}" >&2 && return 2 ;;
   esac
 }
 
-for ((round = 1; round <= rounds; ++round)); do
-  for shape in $shapes; do
-    steps=$(steps_of "$shape")
-    note "$build/step_bench" "$shape" 1 "$steps"
-    note "$build/step_bench" "$shape" 2 "$steps"
-    if [[ -n "${PEERS:-}" ]]; then
-      batch=8
-      [[ $shape == tiny ]] || batch=4
-      for compile in "" --compile; do
-        note env -C "$PEERS" "$(realpath -s "${PYTHON:-python3}")" bench_step.py --model "$shape" -B "$batch" -T 256 \
-          --steps "$steps" --threads 2 $compile
-      done
-      note "$build/step_bench" "$shape" 2 "$steps"
-    fi
-  done
-done
 # What a process of ours or theirs holds before it has work. PyTorch's is asked from inside, as its benchmarks do: its exit takes 100 MB more.
 empty_processes() {
-  python3 - "$build/step_bench" <<'PY'
+  python3 - "$bench" <<'PY'
 import json, resource, subprocess, sys
-subprocess.run([sys.argv[1], "none"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # an unknown shape: ends at once
+subprocess.run([sys.argv[1], "--help"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # ends at once
 print(json.dumps({"bench": "empty", "of": "ours", "rss_MB": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024}))
 PY
-  "$(realpath -s "${PYTHON:-python3}")" - <<'PY'
+  "$python" - <<'PY'
 import json, resource, torch
 print(json.dumps({"bench": "empty", "of": "torch", "rss_MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
 PY
 }
 
+all=(tiny tiny-bf16 gpt2 gpt2-bf16 gpt2-T64 gpt2-T64-bf16 gpt2-T1024 gpt2-T1024-bf16 data-parallel pipeline cluster blocks)
+for name in "${@:-${all[@]}}"; do
+  run_case "$name"
+done
 if [[ -n "${PEERS:-}" ]]; then
   empty_processes | tee -a "$lines"
-  env -C "$PEERS" "$(realpath -s "${PYTHON:-python3}")" bench_gemm.py 2 > "$lines.gemm"
+  env -C "$PEERS" "$python" bench_gemm.py 2 > "$lines.gemm"
   python3 "$root/tests/bench/ratios.py" "$lines" "$lines.gemm"
-  rm -f "$lines.gemm"
 fi
