@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/file.hpp"
+#include "base/hash.hpp"
 #include "comm/collectively.hpp"
 #include "config/check_campaign.hpp"
 #include "config/resolve_parallel.hpp"
@@ -54,7 +55,11 @@ checkpoint::Latest find_start(comm::World& world, const config::Campaign& campai
 void check_phases(const config::Campaign& campaign, const State& state) {
   for (std::size_t i = 0; i < state.phases.size(); ++i) {
     const std::string now = i < campaign.phases.size() ? phase_text(campaign, i) : "(gone)";
-    if (now != state.phases[i]) {
+    // Checkpoints of older versions name data files by their paths.
+    const bool is_same =
+        now == state.phases[i] || (i < campaign.phases.size() &&
+                                   phase_text(campaign, i, DataNames::paths) == state.phases[i]);
+    if (!is_same) {
       throw Error(Code::usage,
                   fmt::format("phases.{}: it has begun and may not change over a restart; the "
                               "checkpoint has\n{}\nthe config "
@@ -145,9 +150,35 @@ std::string without_folder(const config::Campaign& campaign, std::string text) {
   return text;
 }
 
+// The bytes of a data file decide what a step sees, not where they lie.
+void name_by_content(std::filesystem::path& path) {
+  if (!path.empty()) {
+    path = "xxh3 " + hash_hex(hash_text(read_file(path)));
+  }
+}
+
+void name_data_by_content(config::Phase& phase) {
+  if (auto* pretrain = std::get_if<config::PretrainPhase>(&phase.settings)) {
+    for (config::DataSource& source : pretrain->data) {
+      name_by_content(source.path);
+    }
+    if (pretrain->validation) {
+      name_by_content(pretrain->validation->path);
+    }
+  } else if (auto* mtssl = std::get_if<config::MtsslPhase>(&phase.settings)) {
+    if (mtssl->unlabelled) {
+      name_by_content(*mtssl->unlabelled);
+    }
+    name_by_content(mtssl->labelled);
+    name_by_content(mtssl->validation.path);
+  } else if (auto* evaluate = std::get_if<config::EvaluatePhase>(&phase.settings)) {
+    name_by_content(evaluate->data);
+  }
+}
+
 }  // namespace
 
-std::string phase_text(const config::Campaign& campaign, std::size_t index) {
+std::string phase_text(const config::Campaign& campaign, std::size_t index, DataNames names) {
   config::Campaign one = campaign;
   one.phases = {campaign.phases[index]};
   // Dividing the optimizer's state is free (design.md §1): it is no change of the phase.
@@ -156,6 +187,9 @@ std::string phase_text(const config::Campaign& campaign, std::size_t index) {
     pretrain->optimizer.shard = true;
   } else if (auto* mtssl = std::get_if<config::MtsslPhase>(&settings)) {
     mtssl->optimizer.shard = true;
+  }
+  if (names == DataNames::contents) {
+    name_data_by_content(one.phases.front());
   }
   std::string text = config::resolved_yaml(one);
   return without_folder(campaign, text.substr(text.find("phases:")));

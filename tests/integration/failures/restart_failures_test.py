@@ -70,6 +70,23 @@ class RestartFailures(support.Story):
         self.assertEqual(rates("run"), expected)
         self.assertEqual(expected[:8], sorted(set(expected[:8])), "a warm-up that is replayed would repeat a value")
 
+    def test_data_may_move_but_not_change(self):
+        """A begun phase knows its data by their bytes: another folder and name are the same text, another text is not."""
+        self.config = support.CONFIGS / "tiny/restart.yaml"
+        text = (support.CONFIGS / "data/tinyshakespeare/validation.txt").read_bytes()[:20000]
+        (self.folder / "elsewhere").mkdir()
+        first, second = self.folder / "first.txt", self.folder / "elsewhere/second.txt"
+        at = lambda path: {"phases.pretrain.data": path, "phases.continue.data": path}
+        first.write_bytes(text)
+        self.run_to_end("whole", 1, at(first))
+        self.run_to_end("run", 1, at(first), inject=["kill_all:point=step,step=5"], code=137)
+        second.write_bytes(text.replace(b"e", b"a", 1))
+        ended = self.run_to_end("run", 1, at(second), code=2)
+        self.assertRegex(ended.err, "it has begun and may not change over a restart")
+        first.rename(second)
+        self.run_to_end("run", 1, at(second))
+        self.assert_equal_runs("run", "whole")
+
     def test_C14_the_model_of_the_file_and_of_the_checkpoint(self):
         """The checkpoint's model is loaded; a file that says otherwise is refused with both sizes, before and after growth."""
         self.config = support.CONFIGS / "tiny/restart.yaml"  # 2 layers, after step 7 three
