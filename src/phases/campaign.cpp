@@ -21,6 +21,7 @@
 #include "phases/phase.hpp"
 #include "phases/resume.hpp"
 #include "phases/timeline.hpp"
+#include "phases/training.hpp"
 
 namespace cambium::phases {
 namespace {
@@ -177,6 +178,12 @@ void end_phase(Session& session, double seconds) {
 CampaignEnd run_phases(Session& session) {
   State& state = session.state;
   while (state.phase < session.campaign.phases.size()) {
+    // Growth is left alone, and soon over; what asks to stop meanwhile is heard before the next.
+    if (const int signal = agreed_signal(session); signal != 0) {
+      save_and_stop(session, signal);
+      note_event(session, "stopped", {{"phase", session.phase().name}, {"step", state.step}});
+      return CampaignEnd::stopped;
+    }
     begin_phase(session);
     const metrics::Stopwatch watch;
     if (find_phase(session.phase().kind())(session) == PhaseEnd::stopped) {

@@ -75,7 +75,8 @@ Accuracy accuracy_on(Session& session,
                      const data::TextSet& texts,
                      dim_t sequence_length,
                      dim_t global_batch_size,
-                     dim_t batches) {
+                     dim_t batches,
+                     const std::function<bool()>& is_over) {
   const State& state = session.state;
   const dim_t micro = state.contract.micro_batch_size;
   const data::BatchShape shape{global_batch_size, micro, state.contract.logical.data};
@@ -87,6 +88,11 @@ Accuracy accuracy_on(Session& session,
                                      TextMicroBatch(micro, sequence_length));
   Accuracy total;
   for (dim_t g = 0; g < (batches > 0 ? std::min(batches, all) : all); ++g) {
+    session.faults.pass("evaluate");
+    if (is_over && is_over()) {
+      total.is_stopped = true;
+      break;
+    }
     std::vector<engine::MicroBatch> list;
     for (dim_t i = 0; i < static_cast<dim_t>(memory.size()); ++i) {
       const Range places = shape.samples(shards.begin + i / per_shard, i % per_shard);
@@ -121,7 +127,8 @@ Accuracy accuracy_on_texts(Session& session,
                            const std::filesystem::path& path,
                            dim_t sequence_length,
                            dim_t global_batch_size,
-                           dim_t batches) {
+                           dim_t batches,
+                           const std::function<bool()>& is_over) {
   if (session.state.spec.classifier_uid == 0) {
     throw Error(Code::usage,
                 session.phase().name +
@@ -135,8 +142,12 @@ Accuracy accuracy_on_texts(Session& session,
       texts.push_back({.bytes = r.text, .label = label, .uid = static_cast<std::uint64_t>(r.line)});
     }
   }
-  return accuracy_on(
-      session, data::TextSet(std::move(texts)), sequence_length, global_batch_size, batches);
+  return accuracy_on(session,
+                     data::TextSet(std::move(texts)),
+                     sequence_length,
+                     global_batch_size,
+                     batches,
+                     is_over);
 }
 
 }  // namespace cambium::phases

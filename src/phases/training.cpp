@@ -210,18 +210,28 @@ void record_step(Session& session,
                                     .extra = {}});
 }
 
+int agreed_signal(Session& session) {
+  const std::int64_t mine = flag_of_signal(session.signals.pending());
+  std::vector<std::int64_t> flags = {mine & kFlagTerminate, mine & kFlagUser1, mine & kFlagUser2};
+  session.world.group().all_reduce(std::span<std::int64_t>(flags), comm::Reduce::max);
+  return signal_of_flags(flags[0] | flags[1] | flags[2]);
+}
+
+void save_and_stop(Session& session, int signal) {
+  note_event(
+      session, "signal", {{"step", session.state.step}, {"signal", comm::name_of_signal(signal)}});
+  (void)save_checkpoint(session, CheckpointWhy::stop);
+  say(session,
+      fmt::format("{} after step {}: checkpoint written, stopping",
+                  comm::name_of_signal(signal),
+                  session.state.step));
+}
+
 bool finish_step(Session& session, const StepResult& result, bool is_last) {
   const dim_t every = session.campaign.checkpoint.every_steps;
   advance_checkpoint(session, result.is_saving);
   if (result.signal != 0 && !is_last) {
-    note_event(session,
-               "signal",
-               {{"step", session.state.step}, {"signal", comm::name_of_signal(result.signal)}});
-    (void)save_checkpoint(session, CheckpointWhy::stop);
-    say(session,
-        fmt::format("{} after step {}: checkpoint written, stopping",
-                    comm::name_of_signal(result.signal),
-                    session.state.step));
+    save_and_stop(session, result.signal);
     return true;
   }
   if (!is_last && (result.is_checkpoint_due || (every > 0 && session.state.step % every == 0))) {
@@ -263,7 +273,8 @@ LossOnText loss_on_text(Session& session,
                         const std::filesystem::path& path,
                         dim_t sequence_length,
                         dim_t global_batch_size,
-                        dim_t batches) {
+                        dim_t batches,
+                        const std::function<bool()>& is_over) {
   const State& state = session.state;
   const dim_t micro = state.contract.micro_batch_size;
   const data::BatchShape shape{global_batch_size, micro, state.contract.logical.data};
@@ -274,6 +285,11 @@ LossOnText loss_on_text(Session& session,
   TokenBuffers buffers(per_shard * shards.size(), micro * sequence_length);
   LossOnText total;
   for (dim_t b = 0; b < text.batches(); ++b) {
+    session.faults.pass("evaluate");
+    if (is_over && is_over()) {
+      total.is_stopped = true;
+      break;
+    }
     std::vector<engine::MicroBatch> list;
     for (dim_t s = 0; s < shards.size(); ++s) {
       for (dim_t m = 0; m < per_shard; ++m) {

@@ -47,6 +47,12 @@ void record_step(Session& session,
                  dim_t phase_steps,
                  const metrics::Fields& more = {});
 
+// A signal that some rank got by now; 0: none. Collective over: world.
+[[nodiscard]] int agreed_signal(Session& session);
+
+// Notes the signal and writes the checkpoint to go on from. Collective over: world.
+void save_and_stop(Session& session, int signal);
+
 // After a recorded step: periodic checkpoints and the end on a signal. True: the run must stop now
 // (checkpoint written).
 [[nodiscard]] bool finish_step(Session& session, const StepResult& result, bool is_last);
@@ -73,12 +79,15 @@ class TokenBuffers {
 struct LossOnText {
   double loss = 0;
   dim_t tokens = 0;
+  bool is_stopped = false;
 };
 
+// `is_over`, asked before each batch with one answer on all ranks, ends it early.
 [[nodiscard]] LossOnText loss_on_text(Session& session,
                                       const std::filesystem::path& path,
                                       dim_t sequence_length,
                                       dim_t global_batch_size,
-                                      dim_t batches);
+                                      dim_t batches,
+                                      const std::function<bool()>& is_over = {});
 
 }  // namespace cambium::phases

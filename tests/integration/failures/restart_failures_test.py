@@ -4,8 +4,11 @@
 All comparisons are of bits: parameters, both moments and step counts of the last checkpoint, and every digit of the rows.
 """
 import json
+import os
 import pathlib
+import signal
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import support
@@ -86,6 +89,45 @@ class RestartFailures(support.Story):
         first.rename(second)
         self.run_to_end("run", 1, at(second))
         self.assert_equal_runs("run", "whole")
+
+    def test_a_signal_is_heard_inside_evaluation(self):
+        """One rank is asked to stop while all evaluate: they stop at a batch, and the phase is done again, whole."""
+        campaign = {
+            "run": {"name": "evaluate", "seed": 7},
+            "model": {
+                "family": "llama",
+                "hidden_size": 32,
+                "intermediate_size": 64,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 4,
+                "max_position_embeddings": 32,
+                "vocab_size": 256,
+                "tie_word_embeddings": True,
+            },
+            "parallel": {"micro_batch_size": 2, "logical": {"tensor": 2, "data": 2}},
+            "tokenizer": {"bytes": True},
+            "phases": [
+                {"name": "train", "kind": "pretrain", "steps": 2, "global_batch_size": 8, "sequence_length": 24, "data": "text.txt"},
+                {"name": "look", "kind": "evaluate", "data": "text.txt", "sequence_length": 24, "global_batch_size": 8},
+            ],
+        }
+        text = support.CONFIGS / "data/tinyshakespeare/validation.txt"
+        (self.folder / "text.txt").write_bytes(text.read_bytes()[:40000])  # 208 batches
+        self.config = support.write_config(self.folder / "evaluate.yaml", campaign)
+        ranks, mesh = support.layout(2, 1, 1)
+        self.run_to_end("whole", ranks, mesh)
+        begun = lambda: [e for e in self.events("run", "phase_started") if e["phase"] == "look"]
+        process = self.start("run", ranks, mesh, inject=["slow:point=evaluate,count=9999"])
+        while process.is_alive() and not begun():
+            time.sleep(0.02)
+        os.kill(process.ranks()[1], signal.SIGTERM)
+        ended = process.wait()
+        self.assertEqual(ended.code, 75, str(ended))
+        self.assertEqual([e["signal"] for e in self.events("run", "signal")], ["SIGTERM"])
+        self.assertFalse([row for row in self.lines("run") if "validation_loss" in row])
+        self.run_to_end("run", ranks, mesh)
+        self.assertEqual(self.numbers("run"), self.numbers("whole"))
 
     def test_C14_the_model_of_the_file_and_of_the_checkpoint(self):
         """The checkpoint's model is loaded; a file that says otherwise is refused with both sizes, before and after growth."""
