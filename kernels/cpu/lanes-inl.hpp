@@ -103,7 +103,7 @@ HWY_INLINE hn::Vec<FloatTag> widened(hn::Vec<HalfTag> halves) {
   return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(WordTag(), halves)));
 }
 
-// round_to_bf16 of device/bfloat16.hpp.
+// round_to_bf16 of device/bfloat16.hpp. IsNaN, since Highway's Ne is false for NaN on x86.
 HWY_INLINE hn::Vec<HalfTag> rounded_halves(hn::Vec<FloatTag> value) {
   const WordTag words;
   const auto bits = hn::BitCast(words, value);
@@ -111,7 +111,7 @@ HWY_INLINE hn::Vec<HalfTag> rounded_halves(hn::Vec<FloatTag> value) {
   const auto odd = hn::And(upper, hn::Set(words, 1U));
   const auto nearest = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(words, 0x7fffU)), odd));
   const auto quiet = hn::Or(upper, hn::Set(words, 0x40U));
-  const auto is_nan = hn::RebindMask(words, hn::Ne(value, value));
+  const auto is_nan = hn::RebindMask(words, hn::IsNaN(value));
   const auto half = hn::IfThenElse(is_nan, quiet, nearest);
   return hn::DemoteTo(HalfTag(), hn::BitCast(IntTag(), half));
 }

@@ -3,6 +3,9 @@
 // activation rounded once, and everything that stays f32 with the same bits; on every backend, ISA
 // and thread count.
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <string>
 #include <type_traits>
@@ -422,6 +425,33 @@ TEST_P(Bf16Mixtures, AreSummedInF32AndRoundedOnce) {
       mixed<BFloat16, BFloat16, float>(*stream, e);
       mixed<BFloat16, float, float>(*stream, e);
     }
+  }
+}
+
+// Every upper half beside lower halves that round down, tie, and round up: infinities, denormals,
+// and NaNs whose payload rounding would carry into an infinity or a zero.
+TEST_P(Bf16Mixtures, EveryUpperHalfIsRoundedAsByItself) {
+  constexpr dim_t kHalves = 65536;
+  constexpr std::array<std::uint32_t, 6> kLower = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+  Sheet<float> from(static_cast<dim_t>(kLower.size()), kHalves, 3);
+  Sheet<BFloat16> to(from.rows(), from.cols());
+  for (dim_t c = 0; c < kHalves; ++c) {
+    for (dim_t r = 0; r < from.rows(); ++r) {
+      const std::uint32_t upper = static_cast<std::uint32_t>(c) << 16;
+      from.at(r, c) = std::bit_cast<float>(upper | kLower[static_cast<std::size_t>(r)]);
+    }
+  }
+  for (Stream* stream : {&reference_, &cpu_}) {
+    copy(*stream, from.view(), to.view());
+    std::vector<int> got;
+    std::vector<int> expected;
+    for (dim_t r = 0; r < from.rows(); ++r) {
+      for (dim_t c = 0; c < kHalves; ++c) {
+        got.push_back(to.at(r, c).bits);
+        expected.push_back(round_to_bf16(from.at(r, c)).bits);
+      }
+    }
+    EXPECT_BITS_EQ(got, expected);
   }
 }
 
