@@ -24,7 +24,7 @@ void copy(Stream& stream, View from, View to);
 
 void fill_zero(Stream& stream, View to);
 
-// to *= factor, which is rounded to the dtype first.
+// to *= factor, which is rounded first: to the dtype, or to f32 beside bf16.
 void scale(Stream& stream, View to, double factor);
 
 struct GatedResidualForward {

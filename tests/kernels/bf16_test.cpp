@@ -40,7 +40,6 @@ struct RmsNorm {
     auto plain = output<T>(e.rows, e.cols, e.gap);
     auto inv_rms = masters(1, e.rows, 5);
     auto dgain = masters(1, e.cols, 6);
-    const auto untouched = output<T>(e.rows, e.cols, e.gap);
     rms_norm_forward(stream,
                      {.x = x.view(),
                       .gain = gain.view(),
@@ -61,8 +60,6 @@ struct RmsNorm {
     rms_norm_backward_input(stream, back);
     rms_norm_backward_weight(
         stream, {.dy = dy.view(), .x = x.view(), .inv_rms = inv_rms.view(), .dgain = dgain.view()});
-    expect_frame(y, untouched);
-    expect_frame(dx, untouched);
     return Written().add(y).add(dx).add(plain).keep(inv_rms).keep(dgain);
   }
 };
@@ -139,7 +136,6 @@ struct Activation {
                      .dup = up.view()});
     Written written;
     for (Sheet<T>& sheet : out) {
-      expect_frame(sheet, gate);
       written.add(sheet);
     }
     return written.add(up);
@@ -392,6 +388,10 @@ std::vector<float> mixed(Stream& stream, const Extent& e) {
   add_into(stream, into.view(), b.view());
   copy(stream, a.view(), copied.view());
   add_bias(stream, {.x = a.view(), .bias = bias.view(), .y = biased.view(), .residual = b.view()});
+  for (const bool framed :
+       {y.is_framed(), biased.is_framed(), into.is_framed(), copied.is_framed()}) {
+    EXPECT_TRUE(framed);
+  }
   std::vector<float> all;
   for (dim_t r = 0; r < e.rows; ++r) {
     for (dim_t c = 0; c < e.cols; ++c) {

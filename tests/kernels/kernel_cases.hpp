@@ -77,6 +77,18 @@ class Sheet {
     return inner;
   }
 
+  // Nobody wrote before, behind or between the rows.
+  [[nodiscard]] bool is_framed() const {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const dim_t at = static_cast<dim_t>(i) - kEdge;
+      const bool inside = at >= 0 && at < rows_ * stride_ && at % stride_ < cols_;
+      if (!inside && all_[i] != T{77}) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   [[nodiscard]] dim_t rows() const {
     return rows_;
   }
