@@ -87,33 +87,47 @@ struct Bench {
   }
 };
 
-// (rows, cols) of normal numbers.
+// (rows, cols) of numbers between -1 and 1.
 struct Operand {
   Buffer buffer;
   View view;
 
-  Operand(dim_t rows, dim_t cols)
-      : buffer(static_cast<std::size_t>(rows * cols) * sizeof(float)),
-        view(buffer.view(DType::f32, rows, cols)) {
+  Operand(dim_t rows, dim_t cols, DType dtype = DType::f32)
+      : buffer(static_cast<std::size_t>(rows * cols) * device::bytes_of(dtype)),
+        view(buffer.view(dtype, rows, cols)) {
     const RandomStream numbers(static_cast<std::uint64_t>(rows * cols), Purpose::probe);
     for (dim_t i = 0; i < rows * cols; ++i) {
-      view.as<float>()[i] =
+      const auto value =
           static_cast<float>(numbers.uniform_at(static_cast<std::uint64_t>(i)) * 2 - 1);
+      if (dtype == DType::bf16) {
+        view.as<device::BFloat16>()[i] = device::round_to_bf16(value);
+      } else {
+        view.as<float>()[i] = value;
+      }
     }
   }
 };
 
+// Behind the shape in a case's name; f32 says nothing.
+std::string suffix_of(DType dtype) {
+  return dtype == DType::bf16 ? " bf16" : "";
+}
+
+double bytes_of_matrix(DType dtype, dim_t rows, dim_t cols) {
+  return static_cast<double>(device::bytes_of(dtype)) * static_cast<double>(rows * cols);
+}
+
 void bench_attention(
-    Bench& bench, dim_t batch, dim_t tokens, dim_t heads, dim_t kv_heads, dim_t width) {
+    Bench& bench, dim_t batch, dim_t tokens, dim_t heads, dim_t kv_heads, dim_t width, DType t) {
   const dim_t rows = batch * tokens;
-  Operand q(rows, heads * width), k(rows, kv_heads * width), v(rows, kv_heads * width);
-  Operand out(rows, heads * width), dout(rows, heads * width), dq(rows, heads * width);
-  Operand dk(rows, kv_heads * width), dv(rows, kv_heads * width), lse(batch * heads, tokens);
+  Operand q(rows, heads * width, t), k(rows, kv_heads * width, t), v(rows, kv_heads * width, t);
+  Operand out(rows, heads * width, t), dout(rows, heads * width, t), dq(rows, heads * width, t);
+  Operand dk(rows, kv_heads * width, t), dv(rows, kv_heads * width, t), lse(batch * heads, tokens);
   const double scale = 1 / std::sqrt(static_cast<double>(width));
   const auto pairs = static_cast<double>(tokens * (tokens + 1) / 2);
   const double flops = static_cast<double>(batch * heads * 4 * width) * pairs;
   const std::string shape =
-      fmt::format("b{} t{} h{}/{} e{}", batch, tokens, heads, kv_heads, width);
+      fmt::format("b{} t{} h{}/{} e{}", batch, tokens, heads, kv_heads, width) + suffix_of(t);
   bench.time("attention_forward " + shape, flops, 0, [&] {
     attention_forward(
         bench.stream,
@@ -138,11 +152,11 @@ void bench_attention(
   });
 }
 
-void bench_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn) {
-  Operand x(rows, width), y(rows, width), dy(rows, width), dx(rows, width);
+void bench_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn, DType t) {
+  Operand x(rows, width, t), y(rows, width, t), dy(rows, width, t), dx(rows, width, t);
   Operand gain(1, width), inv_rms(1, rows), dgain(1, width);
-  const double matrix = 4.0 * static_cast<double>(rows * width);
-  const std::string shape = fmt::format("{} x {}", rows, width);
+  const double matrix = bytes_of_matrix(t, rows, width);
+  const std::string shape = fmt::format("{} x {}", rows, width) + suffix_of(t);
   bench.time("rms_norm_forward " + shape, 0, 2 * matrix, [&] {
     rms_norm_forward(bench.stream, {x.view, gain.view, y.view, inv_rms.view, width, 1e-5});
   });
@@ -160,9 +174,10 @@ void bench_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn) {
       rope(bench.stream, {x.view, cosine.view, sine.view, 4, 64}, Turn::forward);
     });
   }
-  Operand gate(rows, ffn), up(rows, ffn), hidden(rows, ffn), dgate(rows, ffn), dup(rows, ffn);
-  const double wide = 4.0 * static_cast<double>(rows * ffn);
-  const std::string ffn_shape = fmt::format("{} x {}", rows, ffn);
+  Operand gate(rows, ffn, t), up(rows, ffn, t), hidden(rows, ffn, t), dgate(rows, ffn, t),
+      dup(rows, ffn, t);
+  const double wide = bytes_of_matrix(t, rows, ffn);
+  const std::string ffn_shape = fmt::format("{} x {}", rows, ffn) + suffix_of(t);
   bench.time("swiglu_forward " + ffn_shape, 0, 3 * wide, [&] {
     swiglu_forward(bench.stream, {gate.view, up.view, hidden.view});
   });
@@ -172,12 +187,12 @@ void bench_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn) {
 }
 
 // What GPT-2 has where Llama has the above.
-void bench_gpt2_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn) {
-  Operand x(rows, width), y(rows, width), dy(rows, width), dx(rows, width);
+void bench_gpt2_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn, DType t) {
+  Operand x(rows, width, t), y(rows, width, t), dy(rows, width, t), dx(rows, width, t);
   Operand gain(1, width), bias(1, width), mean(1, rows), inv_std(1, rows);
   Operand dgain(1, width), dbias(1, width);
-  const double matrix = 4.0 * static_cast<double>(rows * width);
-  const std::string shape = fmt::format("{} x {}", rows, width);
+  const double matrix = bytes_of_matrix(t, rows, width);
+  const std::string shape = fmt::format("{} x {}", rows, width) + suffix_of(t);
   bench.time("layer_norm_forward " + shape, 0, 2 * matrix, [&] {
     layer_norm_forward(
         bench.stream, {x.view, gain.view, bias.view, y.view, mean.view, inv_std.view, width, 1e-5});
@@ -194,9 +209,9 @@ void bench_gpt2_rows(Bench& bench, dim_t rows, dim_t width, dim_t ffn) {
   bench.time("bias_backward " + shape, 0, matrix, [&] {
     bias_backward(bench.stream, {dy.view, dbias.view});
   });
-  Operand up(rows, ffn), hidden(rows, ffn), dup(rows, ffn);
-  const double wide = 4.0 * static_cast<double>(rows * ffn);
-  const std::string ffn_shape = fmt::format("{} x {}", rows, ffn);
+  Operand up(rows, ffn, t), hidden(rows, ffn, t), dup(rows, ffn, t);
+  const double wide = bytes_of_matrix(t, rows, ffn);
+  const std::string ffn_shape = fmt::format("{} x {}", rows, ffn) + suffix_of(t);
   bench.time("gelu_tanh_forward " + ffn_shape, 0, 2 * wide, [&] {
     gelu_tanh_forward(bench.stream, {up.view, hidden.view});
   });
@@ -222,6 +237,11 @@ void bench_cross_entropy(Bench& bench, dim_t rows, dim_t vocabulary) {
   bench.time("cross_entropy_gradient " + shape, 0, 2 * bytes, [&] {
     cross_entropy_gradient(bench.stream,
                            {logits.view, targets, maximum.view, sum.view, {}, 0, 1e-3});
+  });
+  Operand narrow(rows, vocabulary, DType::bf16);
+  bench.time("cross_entropy_gradient " + shape + suffix_of(DType::bf16), 0, 1.5 * bytes, [&] {
+    cross_entropy_gradient(
+        bench.stream, {logits.view, targets, maximum.view, sum.view, {}, 0, 1e-3, narrow.view});
   });
 }
 
@@ -250,12 +270,14 @@ void run(double seconds, int threads, const std::string& only) {
     }
     cpu::select_isa(isa);
     Bench bench{seconds, threads, isa, only};
-    bench_attention(bench, 4, 256, 12, 12, 64);
-    bench_attention(bench, 1, 1024, 8, 2, 128);
-    bench_attention(bench, 4, 32, 4, 2, 16);
-    bench_rows(bench, 1024, 768, 3072);
-    bench_gpt2_rows(bench, 1024, 768, 3072);
-    bench_rows(bench, 64, 64, 160);
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      bench_attention(bench, 4, 256, 12, 12, 64, dtype);
+      bench_attention(bench, 1, 1024, 8, 2, 128, dtype);
+      bench_attention(bench, 4, 32, 4, 2, 16, dtype);
+      bench_rows(bench, 1024, 768, 3072, dtype);
+      bench_gpt2_rows(bench, 1024, 768, 3072, dtype);
+      bench_rows(bench, 64, 64, 160, dtype);
+    }
     bench_cross_entropy(bench, 256, 50257);
     bench_adamw(bench, 1 << 24);
     bench_adamw(bench, 4096);
