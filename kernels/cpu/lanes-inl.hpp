@@ -113,7 +113,7 @@ HWY_INLINE hn::Vec<HalfTag> rounded_halves(hn::Vec<FloatTag> value) {
   const auto quiet = hn::Or(upper, hn::Set(words, 0x40U));
   const auto is_nan = hn::RebindMask(words, hn::IsNaN(value));
   const auto half = hn::IfThenElse(is_nan, quiet, nearest);
-  return hn::DemoteTo(HalfTag(), hn::BitCast(IntTag(), half));
+  return hn::TruncateTo(HalfTag(), half);
 }
 
 HWY_INLINE const std::uint16_t* halves_of(const BFloat16* at) {
