@@ -216,14 +216,13 @@ void Engine::run_action(const Action& action,
     case ActionKind::send_activation: {
       const WorkScope scope(profile, Work::pipeline_exchange);
       Place& place = place_of(action);
-      const View out = place.slot.output;
-      const Peer to = next_of(action.chunk);
-      place.send = pipeline.send(out.data, bytes_of(out), to.rank, to.tag);
+      View out = place.slot.output;
       const int input = input_of(action);
       if (input >= 0 && out.data == edge(inputs_[static_cast<std::size_t>(input)]).data) {
-        place.send.wait();  // a stage of closed layers passes its input on: the buffer must not be
-                            // received into before it left
+        out = pass_on(place, out);
       }
+      const Peer to = next_of(action.chunk);
+      place.send = pipeline.send(out.data, bytes_of(out), to.rank, to.tag);
       return;
     }
     case ActionKind::receive_gradient: {
@@ -262,6 +261,18 @@ void Engine::run_action(const Action& action,
       }
       return;
   }
+}
+
+// A chunk of closed layers passes its input on, in a buffer that the plan receives into again. To
+// wait here until it left would deadlock under rendezvous sends: interleaved neighbours that all
+// pass on wait in a circle, and the simulator knows no such wait. Allocated once per place.
+View Engine::pass_on(Place& place, View input) {
+  if (place.passed_on.bytes() == 0) {
+    place.passed_on = store_.arenas().communication.allocate(input.dtype, input.size());
+  }
+  const View copy = edge(place.passed_on);
+  kernels::copy(model_.context.stream, input, copy);
+  return copy;
 }
 
 void Engine::forward(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {

@@ -94,9 +94,12 @@ class Engine {
   struct Place {
     Slot slot;
     comm::Request send;  // its output is still on its way
+    // What closed layers passed on, sent from here: the input's own buffer is soon received into.
+    device::Buffer passed_on = {};
   };
 
   [[nodiscard]] Place& place_of(const schedule::Action& action);
+  device::View pass_on(Place& place, device::View input);
   [[nodiscard]] int& input_of(const schedule::Action& action);
 
   // The other side of a boundary: a stage, and the tag of messages to a chunk of it.

@@ -45,6 +45,23 @@ class Interleaved(support.Story):
         self.run_to_end("run", ranks, untied | settings)
         self.assert_equal_runs("run", "whole")
 
+    def test_neighbouring_chunks_of_closed_layers_do_not_wait_in_a_circle(self):
+        """Each passes on what it received. Messages are longer than the 4 KiB that MPI sends without a receive."""
+        text = self.config.read_text()
+        self.assertIn("{after: 1, count: 1,", text)
+        self.assertIn("../data", text)
+        doubled = self.folder / "doubled.yaml"  # layers 0 1 | closed | closed | 2 3
+        doubled.write_text(
+            text.replace("{after: 1, count: 1,", "{after: 1, count: 4,").replace("../data", str(support.CONFIGS / "data"))
+        )
+        four = {"model.num_hidden_layers": 4}
+        self.run_to_end("whole", 1, four, config=doubled)
+
+        ranks, settings = interleaved(1, 2, 1, 2)
+        self.run_to_end("run", ranks, four | settings, config=doubled)
+
+        self.assert_equal_runs("run", "whole")
+
     def test_the_timeline_shows_every_chunk(self):
         ranks, settings = interleaved(1, 2, 1, 2)
         self.run_to_end("run", ranks, self.five | settings)
