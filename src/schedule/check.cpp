@@ -150,10 +150,9 @@ std::vector<dim_t> input_begins(const Plan& plan,
   return begins;
 }
 
-void check_assigned(const Plan& plan, int stage) {
+void check_assigned(const Plan& plan, const ScheduleShape& shape, int stage) {
   for (std::size_t i = 0; i < plan.size(); ++i) {
-    const bool is_first = stage == 0 && plan[i].chunk == 0;
-    if (plan[i].slot < 0 || (plan[i].input < 0) != is_first) {
+    if (plan[i].slot < 0 || (plan[i].input < 0) != shape.is_first(stage, plan[i].chunk)) {
       refuse(stage, i, "slot or receive buffer is not assigned");
     }
   }
@@ -209,7 +208,7 @@ void check_plan(const Plan& plan, const ScheduleShape& shape, int stage) {
     check_ascending(plan, stage, chunk, ActionKind::backward_input);
     check_ascending(plan, stage, chunk, ActionKind::backward_weight);
   }
-  check_assigned(plan, stage);
+  check_assigned(plan, shape, stage);
   const std::size_t count = shape.micro_batches.size();
   const std::vector<Range> lives = lifetimes(plan, shape);
   check_places(plan, lives, slot_begins(lives), count, stage, [](const Action& a) {

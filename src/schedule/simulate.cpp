@@ -129,6 +129,9 @@ class Simulator {
 
   void note_send(std::size_t stage, const Action& action) {
     const Channel to = channel(stage, action);
+    if (messages_[to].send_posted) {
+      return;  // a blocked sender is asked again
+    }
     messages_[to].send_posted = clock_[stage];
     if (action.kind == ActionKind::send_activation) {
       sent_[stage].by_slot[{action.chunk, action.slot}] = to;
@@ -142,7 +145,9 @@ class Simulator {
     const Action& action = plans_[stage][next_[stage]];
     double begin = clock_[stage];
     post_receive(stage, next_[stage]);
-    post_receive(stage, next_receive(plans_[stage], next_[stage]));
+    post_receive(
+        stage,
+        sends_ == Sends::blocking ? next_[stage] + 1 : next_receive(plans_[stage], next_[stage]));
     if (sends_ == Sends::rendezvous) {
       if (const std::optional<Channel> before = buffer_before(stage, action)) {
         const std::optional<double> left = arrival(messages_[*before]);
@@ -161,6 +166,13 @@ class Simulator {
       end = std::max(begin, *there);
     } else if (is_send(action.kind)) {
       note_send(stage, action);
+      if (sends_ == Sends::blocking) {
+        const std::optional<double> left = arrival(messages_[channel(stage, action)]);
+        if (!left) {
+          return false;
+        }
+        end = *left;
+      }
     }
     result_.timeline[stage].push_back({action, begin, end});
     clock_[stage] = end;

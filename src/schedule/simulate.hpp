@@ -13,8 +13,10 @@ namespace cambium::schedule {
 // When a message leaves its sender's buffer. buffered: at once. rendezvous: when its receive is
 // posted; the sender goes on, as MPI_Isend lets it, but waits before it writes into the buffer
 // again (the slot of an activation, the older of two buffers of a gradient) and at the end. A plan
-// that ends under both ends under every message-size threshold of MPI.
-enum class Sends { buffered, rendezvous };
+// that ends under these two ends under every message-size threshold of MPI. blocking: the sender
+// waits at once, as in MPI_Ssend, and a receive is posted no sooner than one action ahead; stricter
+// than the engine needs.
+enum class Sends { buffered, rendezvous, blocking };
 
 // Seconds, or any other unit, per action (of one chunk).
 struct Costs {
@@ -42,8 +44,8 @@ struct Simulation {
 };
 
 // The engine's rule: when an action starts, its own receive and the next one are posted. Receives
-// wait for their message; the rest takes its cost. Messages are matched
-// by virtual stage and micro-batch.
+// wait for their message; the rest takes its cost. Messages are matched by virtual stage and
+// micro-batch.
 [[nodiscard]] Simulation simulate(const std::vector<Plan>& plans,
                                   Sends sends,
                                   const Costs& costs = {});

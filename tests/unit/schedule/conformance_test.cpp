@@ -71,6 +71,16 @@ TEST_P(ScheduleConformance, NeverDeadlocksUnderBufferedAndRendezvousSends) {
   }
 }
 
+// The schedules of one chunk need no sender that goes on; interleaved neighbours do.
+TEST(BlockingSends, DeadlockNoScheduleOfOneChunk) {
+  for (const char* name : {"1f1b", "gpipe"}) {
+    for (const ScheduleShape& shape : shapes_of(1)) {
+      const Simulation result = simulate(plan_all_stages(name, shape), Sends::blocking);
+      EXPECT_TRUE(result.finished) << name << ", " << describe(shape) << ": " << result.deadlock;
+    }
+  }
+}
+
 TEST_P(ScheduleConformance, HoldsNoMoreSlotsThanPromised) {
   for (const ScheduleShape& shape : shapes(GetParam())) {
     const bool all_train =

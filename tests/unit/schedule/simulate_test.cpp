@@ -36,6 +36,27 @@ TEST(Simulate, ReportsThePeakSlotsOfEachStage) {
               ElementsAre(4, 3, 2, 1));
 }
 
+// Both stages send first and receive afterwards, and neither posts its receive in time.
+TEST(Simulate, FindsADeadlockThatOnlyBlockingSendsHave) {
+  const Plan low = {{ActionKind::forward, 0, 0},
+                    {ActionKind::send_activation, 0, 0},
+                    {ActionKind::forward, 1, 1},
+                    {ActionKind::receive_gradient, 1, 1}};
+  const Plan high = {{ActionKind::send_gradient, 1, 1},
+                     {ActionKind::forward, 1, 1},
+                     {ActionKind::receive_activation, 0, 0}};
+
+  EXPECT_TRUE(simulate({low, high}, Sends::buffered).finished);
+  EXPECT_TRUE(simulate({low, high}, Sends::rendezvous).finished);
+  const Simulation result = simulate({low, high}, Sends::blocking);
+
+  EXPECT_FALSE(result.finished);
+  EXPECT_THAT(result.deadlock,
+              HasSubstr("stage 0 waits in send_activation of micro-batch 0 (action 1 of 4)"));
+  EXPECT_THAT(result.deadlock,
+              HasSubstr("stage 1 waits in send_gradient of micro-batch 1 (action 0 of 3)"));
+}
+
 // The low stage uses its only slot again, whose message the high one does not want yet.
 TEST(Simulate, FindsADeadlockThatOnlyRendezvousSendsHave) {
   const auto pass = [](dim_t m) {
