@@ -68,41 +68,48 @@ void swiglu_backward(Stream& stream, const SwigluBackward& a) {
             [&](auto type) CAMBIUM_LAMBDA { swiglu_backward_of<decltype(type)>(stream, a); });
 }
 
-template <typename T>
-void silu_forward_of(Stream& stream, const SiluForward& a) {
-  const Shape shape = shape_of(a.x, a.y);
-  split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const T* x = a.x.as<T>() + row * a.x.stride;
-    T* y = a.y.as<T>() + row * a.y.stride;
+// y = function(x), element by element.
+template <typename T, typename F>
+HWY_INLINE void map_elements(Stream& stream, const View& from, const View& to, F function) {
+  const Shape shape = shape_of(from, to);
+  split_elements(stream, shape, kCost * from.size(), [&](dim_t row, Range columns) HWY_ATTR {
+    const T* x = from.as<T>() + row * from.stride;
+    T* y = to.as<T>() + row * to.stride;
+    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
+      part.store(function(part.load(x + i)), y + i);
+    });
+  });
+}
+
+// dx = dy * slope(x), element by element.
+template <typename T, typename F>
+HWY_INLINE void map_slopes(
+    Stream& stream, const View& given, const View& at, const View& to, F slope) {
+  const Shape shape = shape_of(at, given, to);
+  split_elements(stream, shape, kCost * at.size(), [&](dim_t row, Range columns) HWY_ATTR {
+    const T* dy = given.as<T>() + row * given.stride;
+    const T* x = at.as<T>() + row * at.stride;
+    T* dx = to.as<T>() + row * to.stride;
     each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
       const Floats z = part.load(x + i);
-      part.store(z * sigmoid_of(z), y + i);
+      part.store(part.load(dy + i) * slope(z), dx + i);
     });
   });
 }
 
 void silu_forward(Stream& stream, const SiluForward& a) {
-  with_type(a.x.dtype,
-            [&](auto type) CAMBIUM_LAMBDA { silu_forward_of<decltype(type)>(stream, a); });
-}
-
-template <typename T>
-void silu_backward_of(Stream& stream, const SiluBackward& a) {
-  const Shape shape = shape_of(a.x, a.dy, a.dx);
-  split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const T* dy = a.dy.as<T>() + row * a.dy.stride;
-    const T* x = a.x.as<T>() + row * a.x.stride;
-    T* dx = a.dx.as<T>() + row * a.dx.stride;
-    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
-      const Floats z = part.load(x + i);
-      part.store(part.load(dy + i) * silu_slope(z, sigmoid_of(z)), dx + i);
-    });
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    map_elements<decltype(type)>(
+        stream, a.x, a.y, [](const Floats& z) CAMBIUM_LAMBDA { return z * sigmoid_of(z); });
   });
 }
 
 void silu_backward(Stream& stream, const SiluBackward& a) {
-  with_type(a.x.dtype,
-            [&](auto type) CAMBIUM_LAMBDA { silu_backward_of<decltype(type)>(stream, a); });
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    map_slopes<decltype(type)>(stream, a.dy, a.x, a.dx, [](const Floats& z) CAMBIUM_LAMBDA {
+      return silu_slope(z, sigmoid_of(z));
+    });
+  });
 }
 
 // The constants and the gate of kernels/reference/activation.cpp.
@@ -115,47 +122,28 @@ HWY_INLINE Floats gelu_gate_of(const Floats& z, const Floats& square) {
                             broadcast(static_cast<float>(kGeluLinear))));
 }
 
-template <typename T>
-void gelu_tanh_forward_of(Stream& stream, const GeluTanhForward& a) {
-  const Shape shape = shape_of(a.x, a.y);
-  split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const T* x = a.x.as<T>() + row * a.x.stride;
-    T* y = a.y.as<T>() + row * a.y.stride;
-    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
-      const Floats z = part.load(x + i);
-      part.store(z * gelu_gate_of(z, z * z), y + i);
-    });
-  });
+HWY_INLINE Floats gelu_slope(const Floats& z) {
+  const Floats square = z * z;
+  const Floats gate = gelu_gate_of(z, square);
+  const Floats bend = fma(broadcast(static_cast<float>(3 * kGeluCubic)),
+                          square,
+                          broadcast(static_cast<float>(kGeluLinear)));
+  return fma((z * gate) * (broadcast(1.0F) - gate), bend, gate);
 }
 
 void gelu_tanh_forward(Stream& stream, const GeluTanhForward& a) {
-  with_type(a.x.dtype,
-            [&](auto type) CAMBIUM_LAMBDA { gelu_tanh_forward_of<decltype(type)>(stream, a); });
-}
-
-template <typename T>
-void gelu_tanh_backward_of(Stream& stream, const GeluTanhBackward& a) {
-  const Shape shape = shape_of(a.x, a.dy, a.dx);
-  split_elements(stream, shape, kCost * a.x.size(), [&](dim_t row, Range columns) HWY_ATTR {
-    const T* dy = a.dy.as<T>() + row * a.dy.stride;
-    const T* x = a.x.as<T>() + row * a.x.stride;
-    T* dx = a.dx.as<T>() + row * a.dx.stride;
-    each_vector(columns.begin, columns.end, [&](dim_t i, auto part) CAMBIUM_LAMBDA {
-      const Floats z = part.load(x + i);
-      const Floats square = z * z;
-      const Floats gate = gelu_gate_of(z, square);
-      const Floats bend = fma(broadcast(static_cast<float>(3 * kGeluCubic)),
-                              square,
-                              broadcast(static_cast<float>(kGeluLinear)));
-      const Floats slope = fma((z * gate) * (broadcast(1.0F) - gate), bend, gate);
-      part.store(part.load(dy + i) * slope, dx + i);
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    map_elements<decltype(type)>(stream, a.x, a.y, [](const Floats& z) CAMBIUM_LAMBDA {
+      return z * gelu_gate_of(z, z * z);
     });
   });
 }
 
 void gelu_tanh_backward(Stream& stream, const GeluTanhBackward& a) {
-  with_type(a.x.dtype,
-            [&](auto type) CAMBIUM_LAMBDA { gelu_tanh_backward_of<decltype(type)>(stream, a); });
+  with_type(a.x.dtype, [&](auto type) CAMBIUM_LAMBDA {
+    map_slopes<decltype(type)>(
+        stream, a.dy, a.x, a.dx, [](const Floats& z) CAMBIUM_LAMBDA { return gelu_slope(z); });
+  });
 }
 
 }  // namespace cambium::kernels::cpu::HWY_NAMESPACE

@@ -1,87 +1,33 @@
-// kernels/cpu/product_tile_avx512.cpp — 8 x 48 tile: 24 accumulators, 3 vectors of B, 1 of A.
+// kernels/cpu/product_tile_avx512.cpp — f32 chains of AVX-512: one fma a unit.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/product_tile_end.hpp"
+
+#define CAMBIUM_TILE_TARGET CAMBIUM_TARGET_AVX512
+#include "kernels/cpu/product_tile_512-inl.hpp"
 
 namespace cambium::kernels::cpu {
 namespace {
 
-constexpr int kLanes = 16;
-constexpr int kRows = 8;
-// How far ahead B is fetched into L1, in steps of the sum; B streams from L2. Reads past the end
-// of a panel by a prefetch are harmless.
-constexpr dim_t kPrefetchSteps = 8;
+struct Fma {
+  using Vector = __m512;
 
-template <int R, int V>
-CAMBIUM_TARGET_AVX512 void tile(
-    dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
-  const __mmask16 edge = lanes_inside_512(columns, V - 1);
-  __m512 acc[R][V];
-#pragma GCC unroll 8
-  for (int i = 0; i < R; ++i) {
-#pragma GCC unroll 3
-    for (int v = 0; v < V; ++v) {
-      acc[i][v] = _mm512_setzero_ps();
-      if (o.start != nullptr) {
-        const float* from = o.start + i * o.start_stride + v * kLanes;
-        acc[i][v] = v + 1 < V ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(edge, from);
-        // The tile below comes next.
-        _mm_prefetch(reinterpret_cast<const char*>(from + R * o.start_stride), _MM_HINT_T0);
-      }
-    }
+  CAMBIUM_TILE_TARGET static Vector load(const float* from) {
+    return _mm512_loadu_ps(from);
   }
-  for (dim_t s = 0; s < sum; ++s) {
-    __m512 column[V];
-#pragma GCC unroll 3
-    for (int v = 0; v < V; ++v) {
-      column[v] = _mm512_loadu_ps(b + v * kLanes);
-      _mm_prefetch(reinterpret_cast<const char*>(b + kPrefetchSteps * kPanelWidth + v * kLanes),
-                   _MM_HINT_T0);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) {
-      const __m512 row = _mm512_set1_ps(a[i]);
-#pragma GCC unroll 3
-      for (int v = 0; v < V; ++v) {
-        acc[i][v] = _mm512_fmadd_ps(row, column[v], acc[i][v]);
-      }
-    }
-    a += R;
-    b += kPanelWidth;
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < R; ++i) {
-#pragma GCC unroll 3
-    for (int v = 0; v < V; ++v) {
-      const auto whole = static_cast<__mmask16>(0xffff);
-      finish_512(o, i, v, v + 1 < V ? whole : edge, acc[i][v]);
-    }
-  }
-}
 
-template <int R>
-void tile_rows(dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
-  if (columns > 2 * kLanes) {
-    tile<R, 3>(sum, a, b, columns, o);
-  } else if (columns > kLanes) {
-    tile<R, 2>(sum, a, b, columns, o);
-  } else {
-    tile<R, 1>(sum, a, b, columns, o);
+  CAMBIUM_TILE_TARGET static Vector spread(float unit) {
+    return _mm512_set1_ps(unit);
   }
-}
 
-constexpr TileFunction kFunctions[kRows] = {tile_rows<1>,
-                                            tile_rows<2>,
-                                            tile_rows<3>,
-                                            tile_rows<4>,
-                                            tile_rows<5>,
-                                            tile_rows<6>,
-                                            tile_rows<7>,
-                                            tile_rows<8>};
+  CAMBIUM_TILE_TARGET static __m512 add(__m512 chain, Vector row, Vector column) {
+    return _mm512_fmadd_ps(row, column, chain);
+  }
+};
 
 }  // namespace
 
 const TileKernel& tile_avx512() {
-  static constexpr TileKernel kernel{kRows, static_cast<int>(kPanelWidth), kFunctions};
+  static constexpr TileKernel kernel{kRows, static_cast<int>(kPanelWidth), kFunctions<Fma>};
   return kernel;
 }
 

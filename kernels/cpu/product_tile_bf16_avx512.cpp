@@ -1,90 +1,34 @@
-// kernels/cpu/product_tile_bf16_avx512.cpp — 8 x 48 tile of `vdpbf16ps`: 24 accumulators, 3 vectors
-// of B, 1 of A. The instruction flushes denormals whatever the float mode says.
+// kernels/cpu/product_tile_bf16_avx512.cpp — bf16 chains of AVX-512: one `vdpbf16ps` a unit. The
+// instruction flushes denormals whatever the float mode says.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/product_tile_end.hpp"
-
-#define CAMBIUM_TARGET_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#define CAMBIUM_TILE_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#include "kernels/cpu/product_tile_512-inl.hpp"
 
 namespace cambium::kernels::cpu {
 namespace {
 
-constexpr int kLanes = 16;
-constexpr int kRows = 8;
-// How far ahead B is fetched into L1, in units of the sum; B streams from L2.
-constexpr dim_t kPrefetchUnits = 8;
+struct PairProduct {
+  using Vector = __m512i;
 
-template <int R, int V>
-CAMBIUM_TARGET_BF16 void tile(
-    dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
-  const __mmask16 edge = lanes_inside_512(columns, V - 1);
-  __m512 acc[R][V];
-#pragma GCC unroll 8
-  for (int i = 0; i < R; ++i) {
-#pragma GCC unroll 3
-    for (int v = 0; v < V; ++v) {
-      acc[i][v] = _mm512_setzero_ps();
-      if (o.start != nullptr) {
-        const float* from = o.start + i * o.start_stride + v * kLanes;
-        acc[i][v] = v + 1 < V ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(edge, from);
-        _mm_prefetch(reinterpret_cast<const char*>(from + R * o.start_stride), _MM_HINT_T0);
-      }
-    }
+  CAMBIUM_TILE_TARGET static Vector load(const float* from) {
+    return _mm512_loadu_si512(from);
   }
-  for (dim_t s = 0; s < sum; ++s) {
-    __m512i column[V];
-#pragma GCC unroll 3
-    for (int v = 0; v < V; ++v) {
-      column[v] = _mm512_loadu_si512(b + v * kLanes);
-      _mm_prefetch(reinterpret_cast<const char*>(b + kPrefetchUnits * kPanelWidth + v * kLanes),
-                   _MM_HINT_T0);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) {
-      // A broadcast moves bits, whatever they mean.
-      const __m512i row = _mm512_castps_si512(_mm512_set1_ps(a[i]));
-#pragma GCC unroll 3
-      for (int v = 0; v < V; ++v) {
-        acc[i][v] = _mm512_dpbf16_ps(
-            acc[i][v], reinterpret_cast<__m512bh>(row), reinterpret_cast<__m512bh>(column[v]));
-      }
-    }
-    a += R;
-    b += kPanelWidth;
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < R; ++i) {
-#pragma GCC unroll 3
-    for (int v = 0; v < V; ++v) {
-      const auto whole = static_cast<__mmask16>(0xffff);
-      finish_512(o, i, v, v + 1 < V ? whole : edge, acc[i][v]);
-    }
-  }
-}
 
-template <int R>
-void tile_rows(dim_t sum, const float* a, const float* b, int columns, const TileOutput& o) {
-  if (columns > 2 * kLanes) {
-    tile<R, 3>(sum, a, b, columns, o);
-  } else if (columns > kLanes) {
-    tile<R, 2>(sum, a, b, columns, o);
-  } else {
-    tile<R, 1>(sum, a, b, columns, o);
+  // A broadcast moves bits, whatever they mean.
+  CAMBIUM_TILE_TARGET static Vector spread(float unit) {
+    return _mm512_castps_si512(_mm512_set1_ps(unit));
   }
-}
 
-constexpr TileFunction kFunctions[kRows] = {tile_rows<1>,
-                                            tile_rows<2>,
-                                            tile_rows<3>,
-                                            tile_rows<4>,
-                                            tile_rows<5>,
-                                            tile_rows<6>,
-                                            tile_rows<7>,
-                                            tile_rows<8>};
+  CAMBIUM_TILE_TARGET static __m512 add(__m512 chain, Vector row, Vector column) {
+    return _mm512_dpbf16_ps(
+        chain, reinterpret_cast<__m512bh>(row), reinterpret_cast<__m512bh>(column));
+  }
+};
 
 }  // namespace
 
 const TileKernel& tile_bf16_avx512() {
-  static constexpr TileKernel kernel{kRows, static_cast<int>(kPanelWidth), kFunctions};
+  static constexpr TileKernel kernel{kRows, static_cast<int>(kPanelWidth), kFunctions<PairProduct>};
   return kernel;
 }
 

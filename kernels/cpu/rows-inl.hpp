@@ -10,7 +10,7 @@
 #endif
 
 #include "device/view.hpp"
-#include "kernels/cpu/lanes-inl.hpp"
+#include "kernels/cpu/lanes_bf16-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 

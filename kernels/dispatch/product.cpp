@@ -83,6 +83,8 @@ void pack_weight(Stream& stream, const Weight& w) {
     CAMBIUM_CHECK(panels.empty() || panels.dtype == DType::f32 || panels.dtype == DType::bf16,
                   "pack_weight: panels are neither f32 nor bf16");
   }
+  CAMBIUM_CHECK(w.forward.empty() || w.transposed.empty() || w.forward.dtype == w.transposed.dtype,
+                "pack_weight: forward and transposed panels differ in dtype");
   if (!w.forward.empty()) {
     check_panels("pack_weight: forward", w.forward, w.plain.rows, w.plain.cols, w.forward.dtype);
   }

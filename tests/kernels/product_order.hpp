@@ -146,6 +146,38 @@ inline std::vector<Isa> supported_isas() {
   return found;
 }
 
+// On `cpu` with 1 to 3 threads the bits of `reference`: for products too large for the chain check.
+inline void expect_reference_bits(const ProductFunction& product,
+                                  const Matrix& left,
+                                  const Matrix& right) {
+  Stream reference(Backend::reference, 2);
+  const Matrix expected = product(reference, left, right);
+  for (const int threads : {1, 2, 3}) {
+    Stream stream(Backend::cpu, threads);
+    EXPECT_EQ(count_differences(product(stream, left, right), expected), 0)
+        << threads << " threads";
+  }
+}
+
+// check(product, backend) counts nothing on `reference` nor on `cpu` with any ISA of this machine,
+// where left * right^T has the bits of `reference`, too.
+template <typename Check>
+void expect_one_order(const ProductFunction& product,
+                      const Check& check,
+                      const Matrix& left,
+                      const Matrix& right) {
+  {
+    SCOPED_TRACE("reference");
+    EXPECT_EQ(check(product, Backend::reference), Differences{});
+  }
+  for (const Isa isa : supported_isas()) {
+    SCOPED_TRACE(name_of(isa));
+    cpu::select_isa(isa);
+    EXPECT_EQ(check(product, Backend::cpu), Differences{});
+    expect_reference_bits(product, left, right);
+  }
+}
+
 // Back to the machine's own ISA after each test.
 class ProductOrder : public ::testing::Test {
  protected:
