@@ -6,12 +6,12 @@
 
 #include <vector>
 
+#include "base/recompute.hpp"
 #include "base/types.hpp"
 
 namespace cambium::config {
 
 enum class ScheduleKind { one_f_one_b, gpipe, interleaved };  // in the file: 1f1b, …
-enum class Recompute { none, selective, full };
 enum class Reduction { exact, fast };
 enum class Wire { fp32 };
 

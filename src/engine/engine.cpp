@@ -38,10 +38,10 @@ schedule::MicroBatchKind kind_of(const MicroBatch& b) {
 
 // Nobody waits for the first virtual stage's input gradient, so its layers may take the order that
 // needs less memory; recomputation asks for it everywhere.
-BackwardOrder order_of(const params::Partition& where, layers::Recompute recompute) {
+BackwardOrder order_of(const params::Partition& where, Recompute recompute) {
   const bool is_first_alone = where.is_first() && where.chunks() == 1;
-  return is_first_alone || recompute != layers::Recompute::none ? BackwardOrder::together
-                                                                : BackwardOrder::split;
+  return is_first_alone || recompute != Recompute::none ? BackwardOrder::together
+                                                        : BackwardOrder::split;
 }
 
 std::size_t bytes_of(View v) {

@@ -19,7 +19,7 @@ namespace cambium::engine {
 
 struct EngineShape {
   std::string schedule = "1f1b";
-  layers::Recompute recompute = layers::Recompute::none;
+  Recompute recompute = Recompute::none;
   layers::TensorShape tensor;
 };
 

@@ -14,7 +14,7 @@ StageModel::StageModel(const model::Spec& spec,
                        device::Stream& stream,
                        comm::Group& tensor,
                        const layers::TensorShape& shape,
-                       layers::Recompute recompute,
+                       Recompute recompute,
                        BackwardOrder order)
     : context(stream, tensor, shape, store.arenas().activations, store.arenas().communication),
       store_(store),

@@ -40,7 +40,7 @@ class StageModel {
              device::Stream& stream,
              comm::Group& tensor,
              const layers::TensorShape& shape,
-             layers::Recompute recompute,
+             Recompute recompute,
              BackwardOrder order);
 
   layers::TensorContext context;
@@ -92,7 +92,7 @@ class StageModel {
   void place_gradients();
 
   params::ParamStore& store_;
-  layers::Recompute recompute_;
+  Recompute recompute_;
   BackwardOrder order_;
   device::Buffer incoming_[2];         // together: of layers in turn
   device::Buffer work_;                // together: of the layer at work

@@ -12,10 +12,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/recompute.hpp"
 #include "kernels/rope.hpp"
 #include "layers/gated_block.hpp"
 #include "layers/norm.hpp"
-#include "layers/recompute.hpp"
 #include "layers/rope_tables.hpp"
 #include "layers/tensor_context.hpp"
 #include "model/inventory.hpp"

@@ -241,6 +241,7 @@ std::vector<Entity> inventory(const Spec& spec) {
                                        Cut::rows,
                                        spec.vocabulary,
                                        spec.init_std)}});
+  out.back().parameters[0].is_looked_up = !spec.is_tied;  // a tied one is the head's, too
   if (spec.positions_uid != 0) {
     out.push_back(positions_entity(spec));
   }

@@ -26,18 +26,6 @@ device::DType masters_of(const Session& session) {
                                                                    : device::DType::f32;
 }
 
-layers::Recompute recompute_of(config::Recompute word) {
-  switch (word) {
-    case config::Recompute::none:
-      return layers::Recompute::none;
-    case config::Recompute::selective:
-      return layers::Recompute::selective;
-    case config::Recompute::full:
-      return layers::Recompute::full;
-  }
-  throw Error(Code::bug, "parallel.recompute: a word of no meaning");
-}
-
 }  // namespace
 
 params::Partition make_partition(const Session& session, const model::StageMap& stages) {
@@ -91,7 +79,7 @@ engine::Engine& engine_for(Session& session, dim_t sequence_length) {
     const config::ParallelConfig& p = session.parallel;
     engine::EngineShape shape;
     shape.schedule = config::word_of(p.schedule);
-    shape.recompute = recompute_of(p.recompute);
+    shape.recompute = p.recompute;
     shape.tensor = {.batch = p.micro_batch_size,
                     .positions = sequence_length,
                     .hidden = session.state.spec.hidden,
@@ -110,6 +98,13 @@ void say(Session& session, const std::string& text) {
   if (session.writers) {
     session.log.info(text);
     session.writers->progress.line(text);
+  }
+}
+
+void warn(Session& session, const std::string& text) {
+  if (session.writers) {
+    session.log.warn(text);
+    session.writers->progress.line("warning: " + text);
   }
 }
 

@@ -114,6 +114,9 @@ void build_store(Session& session, bool is_sharded);
 // Writes to the log of rank 0, and to its terminal when `is_told`.
 void say(Session& session, const std::string& text);
 
+// The same as a warning.
+void warn(Session& session, const std::string& text);
+
 // events.jsonl on rank 0.
 void note_event(Session& session, std::string_view event, const metrics::Fields& fields = {});
 

@@ -89,7 +89,7 @@ TEST(Pass, BackwardInputTouchesNoWeightAndBackwardWeightAddsThem) {
                            split.stream,
                            *split.groups.tensor,
                            split.runner.shape().tensor,
-                           layers::Recompute::none,
+                           Recompute::none,
                            engine::BackwardOrder::split);
   engine::Slot slot = model.make_slot();
   split.runner.sync().begin_step();

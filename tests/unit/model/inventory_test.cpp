@@ -143,6 +143,9 @@ TEST(Inventory, Gpt2HasBiasesPositionsAndNoGate) {
   EXPECT_NE(model::initial_value(p.at("positions.weight"), 7, 0, 3), 0);
   EXPECT_FALSE(model::is_multiplied(p.at("positions.weight")));
   EXPECT_TRUE(model::is_multiplied(p.at("embedding.weight")));
+  const auto untied = by_name(testing::tiny_gpt2_spec(false));
+  EXPECT_FALSE(model::is_multiplied(untied.at("embedding.weight")));
+  EXPECT_TRUE(model::is_multiplied(untied.at("head.weight")));
 }
 
 TEST(Inventory, UidsAreUniqueAndStay) {

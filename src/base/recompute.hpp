@@ -1,11 +1,11 @@
-// layers/recompute.hpp — what a train micro-batch keeps for its backward, and what is made again
+// base/recompute.hpp — what a train micro-batch keeps for its backward, and what is made again
 // right before it. The same kernels on the same inputs: no bit depends on it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 
-namespace cambium::layers {
+namespace cambium {
 
 // none: everything is kept.
 // selective: what costs one element-wise pass is made again: norm outputs (with their gather over
@@ -14,4 +14,4 @@ namespace cambium::layers {
 // full: a layer keeps its output only; the layer behind runs its forward again from it.
 enum class Recompute : std::uint8_t { none, selective, full };
 
-}  // namespace cambium::layers
+}  // namespace cambium
