@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <sched.h>
+#include <span>
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
@@ -19,6 +20,7 @@
 #include "phases/checkpointing.hpp"
 #include "phases/free_keys.hpp"
 #include "phases/phase.hpp"
+#include "phases/phase_text.hpp"
 #include "phases/resume.hpp"
 #include "phases/timeline.hpp"
 #include "phases/training.hpp"
@@ -99,8 +101,7 @@ void announce(Session& session, const Start& start) {
        {"changed", metrics::RawJson{changed_keys(start.from_keys, free_keys(session)).dump()}},
        {"lines_cut", start.lines_cut}});
   for (const std::string& w : start.warnings) {
-    session.log.warn(w);
-    say(session, "warning: " + w);
+    warn(session, w);
   }
   say(session,
       fmt::format("{}: {} rank{}, tensor {} x pipeline {} x data {}; logical mesh tensor {} x data "
@@ -138,7 +139,8 @@ void begin_phase(Session& session) {
   const config::Phase& phase = session.phase();
   const bool shard = is_sharded(phase, session.store->shape().is_sharded);
   if (state.phases.size() <= state.phase) {
-    state.phases.push_back(phase_text(session.campaign, state.phase));
+    const DataNames names = name_data(session.world.group(), std::span(&phase, 1));
+    state.phases.push_back(phase_text(session.campaign, state.phase, names));
   }
   if (phase.start_from && !state.is_phase_begun) {
     start_from_phase(session, *phase.start_from, shard);

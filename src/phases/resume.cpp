@@ -6,10 +6,10 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "base/file.hpp"
-#include "base/hash.hpp"
 #include "comm/collectively.hpp"
 #include "config/check_campaign.hpp"
 #include "config/resolve_parallel.hpp"
@@ -18,6 +18,7 @@
 #include "model/stages.hpp"
 #include "phases/checkpointing.hpp"
 #include "phases/phase.hpp"
+#include "phases/phase_text.hpp"
 
 namespace cambium::phases {
 namespace {
@@ -52,14 +53,10 @@ checkpoint::Latest find_start(comm::World& world, const config::Campaign& campai
 }
 
 // A phase that has begun stays as it was; what lies ahead may change.
-void check_phases(const config::Campaign& campaign, const State& state) {
+void check_phases(const config::Campaign& campaign, const State& state, const DataNames& names) {
   for (std::size_t i = 0; i < state.phases.size(); ++i) {
-    const std::string now = i < campaign.phases.size() ? phase_text(campaign, i) : "(gone)";
-    // Checkpoints of older versions name data files by their paths.
-    const bool is_same =
-        now == state.phases[i] || (i < campaign.phases.size() &&
-                                   phase_text(campaign, i, DataNames::paths) == state.phases[i]);
-    if (!is_same) {
+    const std::string now = i < campaign.phases.size() ? phase_text(campaign, i, names) : "(gone)";
+    if (now != state.phases[i]) {
       throw Error(Code::usage,
                   fmt::format("phases.{}: it has begun and may not change over a restart; the "
                               "checkpoint has\n{}\nthe config "
@@ -81,7 +78,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 // A begun campaign keeps the model that it began with: the checkpoint's is loaded, so another one
-// in the file would be passed over in silence. Checkpoints of older versions do not have the text.
+// in the file would be passed over in silence.
 void check_model(const config::Campaign& campaign, const State& state) {
   const std::string now = model_text(campaign);
   if (state.model == now) {
@@ -136,84 +133,21 @@ void check_positions(const config::Campaign& campaign, const model::Spec& spec) 
   }
 }
 
-namespace {
-
-// Paths are resolved against the config's folder: a moved folder is no change.
-std::string without_folder(const config::Campaign& campaign, std::string text) {
-  std::error_code ec;
-  const std::string folder =
-      std::filesystem::absolute(campaign.places.file, ec).lexically_normal().parent_path().string();
-  for (std::size_t at = text.find(folder); !folder.empty() && at != std::string::npos;
-       at = text.find(folder, at + 1)) {
-    text.replace(at, folder.size(), ".");
-  }
-  return text;
-}
-
-// The bytes of a data file decide what a step sees, not where they lie.
-void name_by_content(std::filesystem::path& path) {
-  if (!path.empty()) {
-    path = "xxh3 " + hash_hex(hash_text(read_file(path)));
-  }
-}
-
-void name_data_by_content(config::Phase& phase) {
-  if (auto* pretrain = std::get_if<config::PretrainPhase>(&phase.settings)) {
-    for (config::DataSource& source : pretrain->data) {
-      name_by_content(source.path);
-    }
-    if (pretrain->validation) {
-      name_by_content(pretrain->validation->path);
-    }
-  } else if (auto* mtssl = std::get_if<config::MtsslPhase>(&phase.settings)) {
-    if (mtssl->unlabelled) {
-      name_by_content(*mtssl->unlabelled);
-    }
-    name_by_content(mtssl->labelled);
-    name_by_content(mtssl->validation.path);
-  } else if (auto* evaluate = std::get_if<config::EvaluatePhase>(&phase.settings)) {
-    name_by_content(evaluate->data);
-  }
-}
-
-}  // namespace
-
-std::string phase_text(const config::Campaign& campaign, std::size_t index, DataNames names) {
-  config::Campaign one = campaign;
-  one.phases = {campaign.phases[index]};
-  // Dividing the optimizer's state is free (design.md §1): it is no change of the phase.
-  auto& settings = one.phases.front().settings;
-  if (auto* pretrain = std::get_if<config::PretrainPhase>(&settings)) {
-    pretrain->optimizer.shard = true;
-  } else if (auto* mtssl = std::get_if<config::MtsslPhase>(&settings)) {
-    mtssl->optimizer.shard = true;
-  }
-  if (names == DataNames::contents) {
-    name_data_by_content(one.phases.front());
-  }
-  std::string text = config::resolved_yaml(one);
-  return without_folder(campaign, text.substr(text.find("phases:")));
-}
-
-std::string model_text(const config::Campaign& campaign) {
-  const std::string text = config::resolved_yaml(campaign);
-  const std::size_t begin = text.find("\nmodel:") + 1;
-  std::size_t end = text.find('\n', begin);
-  while (end + 1 < text.size() && text[end + 1] == ' ') {
-    end = text.find('\n', end + 1);
-  }
-  return without_folder(campaign, text.substr(begin, end - begin));
-}
-
 Start plan_start(comm::World& world, const config::Campaign& campaign) {
   const checkpoint::Latest latest = find_start(world, campaign);
+  const State saved = comm::collectively(world.group(), "state", [&] {
+    return latest.checkpoint ? state_from_json(latest.checkpoint->state()) : State{};
+  });
+  const DataNames names = name_data(
+      world.group(),
+      std::span(campaign.phases).first(std::min(saved.phases.size(), campaign.phases.size())));
   return comm::collectively(world.group(), "start", [&] {
     Start start;
     start.warnings = latest.warnings;
     start.from = latest.checkpoint;
+    start.state = saved;
     config::Campaign effective = campaign;
     if (start.from) {
-      start.state = state_from_json(start.from->state());
       const Contract& c = start.state.contract;
       if (effective.parallel.logical.tensor == config::kAuto) {
         effective.parallel.logical.tensor = c.logical.tensor;
@@ -230,7 +164,7 @@ Start plan_start(comm::World& world, const config::Campaign& campaign) {
                                       free.at("context").get<int>(),
                                       free.at("data").get<int>());
       check_model(campaign, start.state);
-      check_phases(campaign, start.state);
+      check_phases(campaign, start.state, names);
     } else {
       start.state.model = model_text(campaign);
     }

@@ -37,18 +37,6 @@ void check_positions(const config::Campaign& campaign, const model::Spec& spec);
 // Collective over: world.
 void open_run(Session& session, Start& start, const CampaignInput& input);
 
-enum class DataNames : std::uint8_t { contents, paths };
-
-// The resolved text of phase `index`: a phase that has begun may not change over a restart. Its
-// data files stand there by the hashes of their bytes, so that they may move but not change.
-// Throws: what read_file throws.
-[[nodiscard]] std::string phase_text(const config::Campaign& campaign,
-                                     std::size_t index,
-                                     DataNames names = DataNames::contents);
-
-// The resolved text of the model section: a campaign that has begun keeps it.
-[[nodiscard]] std::string model_text(const config::Campaign& campaign);
-
 // The same parameters and slots with the optimizer sharded or not. Collective over: data.
 void reshape_store(Session& session, bool is_sharded);
 

@@ -14,23 +14,24 @@ constexpr double kMoreSeconds = 0.05;
 }  // namespace
 
 std::optional<SlowRank> find_slow_rank(std::span<const double> seconds_by_rank,
-                                       const comm::PhysicalMesh& mesh) {
+                                       const comm::PhysicalMesh& mesh,
+                                       std::vector<double>& space) {
   std::optional<SlowRank> slowest;
   const auto ranks = static_cast<int>(seconds_by_rank.size());
   for (int r = 0; r < ranks; ++r) {
     const double own = seconds_by_rank[static_cast<std::size_t>(r)];
-    std::vector<double> others;
+    space.clear();
     for (int s = 0; s < ranks; ++s) {
       if (s != r &&
           comm::coordinates_of(mesh, s).pipeline == comm::coordinates_of(mesh, r).pipeline) {
-        others.push_back(seconds_by_rank[static_cast<std::size_t>(s)]);
+        space.push_back(seconds_by_rank[static_cast<std::size_t>(s)]);
       }
     }
-    if (others.empty()) {
+    if (space.empty()) {
       continue;
     }
-    const auto middle = others.begin() + static_cast<std::ptrdiff_t>((others.size() - 1) / 2);
-    std::nth_element(others.begin(), middle, others.end());
+    const auto middle = space.begin() + static_cast<std::ptrdiff_t>((space.size() - 1) / 2);
+    std::nth_element(space.begin(), middle, space.end());
     const bool is_slow = own > kTimes * *middle && own > *middle + kMoreSeconds;
     if (is_slow && (!slowest || own > slowest->seconds)) {
       slowest = SlowRank{.rank = r, .seconds = own, .usual = *middle};
@@ -47,8 +48,8 @@ std::span<const double> Stragglers::note(comm::Group& world, double seconds) {
   noted_ = 0;
   const auto ranks = static_cast<std::size_t>(world.size());
   by_rank_.resize(ranks);
-  const std::vector<std::size_t> bytes(ranks, sizeof(double));
-  world.all_gather(&least_, bytes, by_rank_.data());
+  bytes_.assign(ranks, sizeof(double));
+  world.all_gather(&least_, bytes_, by_rank_.data());
   return by_rank_;
 }
 

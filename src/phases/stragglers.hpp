@@ -24,9 +24,10 @@ struct SlowRank {
 };
 
 // The rank of the longest own work of those that need more than twice the usual time and at least
-// 50 ms more. None in stages of one rank: nobody there has the same work.
+// 50 ms more. None in stages of one rank: nobody there has the same work. `space` is worked in.
 [[nodiscard]] std::optional<SlowRank> find_slow_rank(std::span<const double> seconds_by_rank,
-                                                     const comm::PhysicalMesh& mesh);
+                                                     const comm::PhysicalMesh& mesh,
+                                                     std::vector<double>& space);
 
 class Stragglers {
  public:
@@ -37,6 +38,11 @@ class Stragglers {
   // rank. Collective over: world, then (8 bytes a rank).
   [[nodiscard]] std::span<const double> note(comm::Group& world, double seconds);
 
+  // find_slow_rank of what note() last returned.
+  [[nodiscard]] std::optional<SlowRank> find(const comm::PhysicalMesh& mesh) {
+    return find_slow_rank(by_rank_, mesh, space_);
+  }
+
   // A line for the log about a slow rank that was not named before, with its host. Collective over:
   // world, all ranks with the same `slow`.
   [[nodiscard]] std::optional<std::string> name(comm::World& world, const SlowRank& slow);
@@ -45,6 +51,8 @@ class Stragglers {
   dim_t noted_ = 0;
   double least_ = 0;
   std::vector<double> by_rank_;
+  std::vector<std::size_t> bytes_;  // of each rank's message
+  std::vector<double> space_;
   std::vector<int> named_;
 };
 

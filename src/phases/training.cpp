@@ -2,6 +2,7 @@
 #include "phases/training.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
@@ -86,7 +87,7 @@ std::span<const double> note_work(Session& session, double seconds) {
   if (by_rank.empty()) {
     return by_rank;
   }
-  const auto slow = find_slow_rank(by_rank, session.store->partition().physical);
+  const auto slow = session.stragglers.find(session.store->partition().physical);
   if (!slow) {
     return by_rank;
   }
@@ -97,7 +98,7 @@ std::span<const double> note_work(Session& session, double seconds) {
                 {"rank", slow->rank},
                 {"seconds", slow->seconds},
                 {"usual", slow->usual}});
-    say(session, "warning: " + *line);
+    warn(session, *line);
   }
   return by_rank;
 }
@@ -212,7 +213,7 @@ void record_step(Session& session,
 
 int agreed_signal(Session& session) {
   const std::int64_t mine = flag_of_signal(session.signals.pending());
-  std::vector<std::int64_t> flags = {mine & kFlagTerminate, mine & kFlagUser1, mine & kFlagUser2};
+  std::array flags{mine & kFlagTerminate, mine & kFlagUser1, mine & kFlagUser2};
   session.world.group().all_reduce(std::span<std::int64_t>(flags), comm::Reduce::max);
   return signal_of_flags(flags[0] | flags[1] | flags[2]);
 }

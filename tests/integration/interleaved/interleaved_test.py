@@ -62,6 +62,17 @@ class Interleaved(support.Story):
 
         self.assert_equal_runs("run", "whole")
 
+    def test_a_semi_supervised_phase(self):
+        mtssl = support.CONFIGS / "tiny/bf16.yaml"  # a campaign with such a phase
+        settings = {"run.precision": "fp32", "model.num_hidden_layers": 4}
+        self.run_to_end("whole", 1, settings, config=mtssl)
+        self.assertTrue([row for row in self.lines("whole") if "accuracy" in row or "tau" in row], "no such phase ran")
+        for physical in ((1, 2, 2), (2, 2, 1)):
+            name = "x".join(map(str, physical))
+            ranks, mesh = interleaved(*physical, 2)
+            self.run_to_end(name, ranks, settings | mesh, config=mtssl)
+            self.assert_equal_runs(name, "whole")
+
     def test_the_timeline_shows_every_chunk(self):
         ranks, settings = interleaved(1, 2, 1, 2)
         self.run_to_end("run", ranks, self.five | settings)
