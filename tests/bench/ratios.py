@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Sets step_bench's lines beside PyTorch's of the same run: python3 ratios.py LINES GEMM_LINES
+"""Sets step_bench's lines beside PyTorch's of the same run, and variants of ours beside each other:
+
+    python3 ratios.py LINES GEMM_LINES
 
 The better of eager and compiled counts. A ratio is valid only where the machine was quiet and PyTorch itself was well used: its
 products reached 75 % (fp32) or 55 % (bf16) of its own library's peak, probed by bench_gemm.py in the same run (asked of whole steps on
@@ -13,6 +15,7 @@ import sys
 
 BUSY_LIMIT = 15  # percent of all cores used by others just before a line
 GEMM_SHARE = {"fp32": 0.75, "bf16": 0.55}
+VARIANTS = {"exact": "reduction", "cluster": "reduction", "blocks": "block"}  # case: the field in which its lines differ
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 
@@ -25,8 +28,25 @@ def median(rows, key):
     return statistics.median(row[key] for row in rows)
 
 
+def compare_variants(measured):
+    """Milliseconds of our own variants, medians of their alternating lines, against the first."""
+    variants = {}
+    for m in measured:
+        if m.get("case") in VARIANTS:
+            setting = (m["case"], m["ranks"], m["threads"])
+            variants.setdefault(setting, {}).setdefault(m[VARIANTS[m["case"]]], []).append(m)
+    for (name, ranks, threads), found in variants.items():
+        times = {variant: median(rows, "step_ms") for variant, rows in found.items()}
+        first = next(iter(times))
+        row = {"bench": name, "ranks": ranks, "threads": threads}
+        row |= {f"{variant}_ms": round(ms, 2) for variant, ms in times.items()}
+        row |= {f"{variant}_over_{first}": round(ms / times[first], 3) for variant, ms in times.items() if variant != first}
+        print(json.dumps(row))
+
+
 def main():
     measured, gemm = lines(sys.argv[1]), lines(sys.argv[2])
+    compare_variants(measured)
     empty = {m["of"]: m["rss_MB"] for m in measured if m.get("bench") == "empty"}
     names = dict.fromkeys(m["case"] for m in measured if "case" in m)
     for name in names:

@@ -39,8 +39,12 @@ note() {
   "$@" | sed "s/^{/{\"case\":\"$name\",\"of\":\"$of\",\"busy_percent\":$load,/" | tee -a "$lines"
 }
 
+# PyTorch takes and frees its activations every step. By default glibc hands large blocks back to the kernel, and page faults then cost
+# up to a third of a step, more on one day than on another; told to keep them, PyTorch is at its best.
+keep_memory=(MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=67108864)
+
 peer() {
-  [[ -z "${PEERS:-}" ]] || note "$1" "$2" env -C "$PEERS" "$python" "${@:3}"
+  [[ -z "${PEERS:-}" ]] || note "$1" "$2" env -C "$PEERS" "${keep_memory[@]}" "$python" "${@:3}"
 }
 
 # step CASE OURS THEIRS: ours, PyTorch eager, compiled, ours again.
@@ -57,11 +61,11 @@ step() {
 
 # two CASE OURS THEIRS: the same for two processes of one thread each.
 two() {
-  local name=$1 round
+  local name=$1
   local -a ours theirs
   read -ra ours <<< "$2"
   read -ra theirs <<< "$3"
-  for round in 1 2; do
+  for _ in 1 2; do
     note "$name" ours "$root/tests/support/mpirun.sh" 2 "$bench" "${ours[@]}"
     peer "$name" eager "${theirs[@]}"
   done
@@ -81,17 +85,29 @@ run_case() {
     data-parallel) two data-parallel "tiny --family gpt2 --data 2 --logical-data 2 --micro-batch 4 --steps 15" "bench_ddp.py --procs 2 --steps 15" ;;
     pipeline) two pipeline "tiny --family gpt2 --pipeline 2 --micro-batch 2 --steps 10" "bench_pp.py --steps 10" ;;
     cluster) # a CPU-only cluster in small: exact against native reductions, by ranks and threads
-      for ranks in "1 2" "2 1" "4 1" "8 1"; do
+      for _ in 1 2 3; do
+        for ranks in "1 2" "2 1" "2 2" "4 1" "4 2" "8 1"; do
+          for extra in "" --fast; do
+            # shellcheck disable=SC2086
+            note cluster ours "$root/tests/support/mpirun.sh" "${ranks% *}" "$bench" tiny --logical-data 8 --micro-batch 1 \
+              --data "${ranks% *}" --threads "${ranks#* }" --steps 8 $extra
+          done
+        done
+      done
+      ;;
+    exact) # the same at physical = logical, where native reductions would do
+      for _ in 1 2 3 4 5; do
         for extra in "" --fast; do
           # shellcheck disable=SC2086
-          note cluster ours "$root/tests/support/mpirun.sh" "${ranks% *}" "$bench" tiny --logical-data 8 --micro-batch 1 \
-            --data "${ranks% *}" --threads "${ranks#* }" --steps 8 $extra
+          note exact ours "$root/tests/support/mpirun.sh" 2 "$bench" tiny --data 2 --logical-data 2 --micro-batch 4 --steps 15 $extra
         done
       done
       ;;
     blocks) # what a gated block behind every layer costs a token
-      for block in none closed open; do
-        note blocks ours "$bench" gpt2 --threads 2 --forward-only --steps 8 --block "$block"
+      for _ in 1 2 3; do
+        for block in none closed open; do
+          note blocks ours "$bench" gpt2 --threads 2 --forward-only --steps 10 --block "$block"
+        done
       done
       ;;
     *) echo "run.sh: unknown case $1; one of: ${all[*]}" >&2 && return 2 ;;
@@ -111,12 +127,13 @@ print(json.dumps({"bench": "empty", "of": "torch", "rss_MB": resource.getrusage(
 PY
 }
 
-all=(tiny tiny-bf16 gpt2 gpt2-bf16 gpt2-T64 gpt2-T64-bf16 gpt2-T1024 gpt2-T1024-bf16 data-parallel pipeline cluster blocks)
+all=(tiny tiny-bf16 gpt2 gpt2-bf16 gpt2-T64 gpt2-T64-bf16 gpt2-T1024 gpt2-T1024-bf16 data-parallel pipeline exact cluster blocks)
 for name in "${@:-${all[@]}}"; do
   run_case "$name"
 done
+: > "$lines.gemm"
 if [[ -n "${PEERS:-}" ]]; then
   empty_processes | tee -a "$lines"
   env -C "$PEERS" "$python" bench_gemm.py 2 > "$lines.gemm"
-  python3 "$root/tests/bench/ratios.py" "$lines" "$lines.gemm"
 fi
+python3 "$root/tests/bench/ratios.py" "$lines" "$lines.gemm"
