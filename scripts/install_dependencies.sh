@@ -11,7 +11,7 @@ packages=(
   openmpi-bin libopenmpi-dev libhdf5-openmpi-dev
   libyaml-cpp-dev libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libhwy-dev libxxhash-dev
 )
-test_packages=(libgtest-dev libgmock-dev hdf5-tools python3 python3-h5py slurm-wlm munge procps)
+test_packages=(libgtest-dev libgmock-dev locales hdf5-tools python3 python3-h5py slurm-wlm munge procps)
 
 with_cuda=no
 for argument in "$@"; do

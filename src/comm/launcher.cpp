@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <ifaddrs.h>
@@ -184,6 +185,43 @@ std::optional<std::string> interface_mismatch(const Environment& environment,
       "{}; set it to the interface that reaches the other hosts, or unset it",
       wanted,
       fmt::join(present, " "));
+}
+
+std::optional<SharedMemory> shared_memory_of(const Environment& environment) {
+  // Open MPI 4's defaults.
+  constexpr std::int64_t kSegment = std::int64_t{4} << 20;
+  constexpr const char* kFolder = "/dev/shm";
+  const char* transports = environment("OMPI_MCA_btl");
+  const std::vector<std::string> ways = parts_of(transports != nullptr ? transports : "vader");
+  const int ranks = local_ranks(environment).value_or(1);
+  const bool is_used = environment("OMPI_COMM_WORLD_SIZE") != nullptr && ranks > 1 &&
+                       (holds(ways, "vader") || ways.empty() || ways.front().front() == '^');
+  if (!is_used || holds(ways, "^vader")) {
+    return std::nullopt;
+  }
+  const char* folder = environment("OMPI_MCA_btl_vader_backing_directory");
+  const auto segment = number_of(environment, "OMPI_MCA_btl_vader_segment_size");
+  return SharedMemory{.folder = folder != nullptr ? folder : kFolder,
+                      .needed_bytes = ranks * segment.value_or(kSegment)};
+}
+
+std::optional<std::string> shared_memory_warning(const SharedMemory& wanted,
+                                                 std::int64_t free_bytes) {
+  if (free_bytes >= wanted.needed_bytes) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "shared memory: {} has {} bytes free, the ranks of this host need {}; messages go another, "
+      "slower way; enlarge it (docker run --shm-size) or remove what killed jobs left there",
+      wanted.folder,
+      free_bytes,
+      wanted.needed_bytes);
+}
+
+std::optional<std::int64_t> free_bytes_of(const std::string& folder) {
+  std::error_code ec;
+  const std::filesystem::space_info space = std::filesystem::space(folder, ec);
+  return ec ? std::nullopt : std::optional(static_cast<std::int64_t>(space.available));
 }
 
 bool is_first_of_host(const Environment& environment) {

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -42,6 +43,22 @@ enum class MpiFamily { open_mpi, other };
 // to refuse with (Code::comm), before MPI_Init ends the process without one.
 [[nodiscard]] std::optional<std::string> interface_mismatch(
     const Environment& environment, const std::vector<std::string>& present);
+
+// Where the ranks of a host exchange messages through files, and how much must fit there.
+struct SharedMemory {
+  std::string folder;
+  std::int64_t needed_bytes = 0;
+};
+
+// None where Open MPI does not use it: one rank on this host, or other transports by OMPI_MCA_btl.
+[[nodiscard]] std::optional<SharedMemory> shared_memory_of(const Environment& environment);
+
+// A line for the log when less than that is free: Open MPI then takes a slower transport.
+[[nodiscard]] std::optional<std::string> shared_memory_warning(const SharedMemory& wanted,
+                                                               std::int64_t free_bytes);
+
+// Free bytes below `folder`; none when it cannot be asked.
+[[nodiscard]] std::optional<std::int64_t> free_bytes_of(const std::string& folder);
 
 // The process that speaks for its host about what all processes of a host see alike.
 [[nodiscard]] bool is_first_of_host(const Environment& environment);

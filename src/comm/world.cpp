@@ -137,6 +137,7 @@ struct World::Impl {
   std::unique_ptr<Group> group;
   int exceptions_at_start = 0;
   bool is_agreed = false;
+  std::string warning;
 };
 
 World::World(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
@@ -151,6 +152,11 @@ World::World(int* argc, char*** argv) : impl_(std::make_unique<Impl>()) {
   yield_when_crowded(environment);
   if (const auto mismatch = interface_mismatch(environment, network_interfaces())) {
     throw Error(Code::comm, impl_->host + ": " + *mismatch);
+  }
+  if (const auto wanted = shared_memory_of(environment)) {
+    const auto free = free_bytes_of(wanted->folder);  // before MPI fills it
+    const auto warning = free ? shared_memory_warning(*wanted, *free) : std::nullopt;
+    impl_->warning = warning.value_or("");
   }
   start_mpi(argc, argv);
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &impl_->rank), "MPI_Comm_rank of the world");
@@ -188,6 +194,10 @@ Group& World::group() {
 
 bool World::is_alone() const {
   return impl_->is_alone;
+}
+
+const std::string& World::warning() const {
+  return impl_->warning;
 }
 
 const std::string& World::host() const {

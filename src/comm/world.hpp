@@ -35,6 +35,8 @@ class World {
   // True when no launcher was there.
   [[nodiscard]] bool is_alone() const;
   [[nodiscard]] const std::string& host() const;
+  // About this host's transports, for the log; may be empty.
+  [[nodiscard]] const std::string& warning() const;
 
   // A fresh duplicate of the world with its own communicator (e.g. for the checkpoint).
   // Collective over: world.

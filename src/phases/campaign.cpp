@@ -245,6 +245,9 @@ CampaignEnd run_campaign(comm::World& world, const CampaignInput& input) {
        comm::launcher_warnings(comm::process_environment(), world.rank(), world.size())) {
     session.log.warn(w);
   }
+  if (!world.warning().empty()) {
+    warn(session, world.warning());
+  }
   session.groups = world.make_mesh_groups(make_partition(session, {}).physical);
   session.arenas = std::make_shared<params::Arenas>();
   const bool is_over = session.state.phase >= campaign.phases.size();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <thread>
 #include <unistd.h>
@@ -21,6 +22,8 @@ const std::map<std::string, FaultKind>& kinds() {
                                                        {"kill_all", FaultKind::kill_all},
                                                        {"hang", FaultKind::hang},
                                                        {"nan", FaultKind::nan},
+                                                       {"inf", FaultKind::inf},
+                                                       {"spike", FaultKind::spike},
                                                        {"fail", FaultKind::fail},
                                                        {"slow", FaultKind::slow}};
   return all;
@@ -45,7 +48,7 @@ void FaultInjection::add(const std::string& text) {
         Code::usage,
         "--inject " + text +
             ": expected KIND:point=P[,rank=R][,step=S][,count=N][,after=N], KIND one of throw "
-            "exit kill kill_all hang nan fail slow");
+            "exit kill kill_all hang nan inf spike fail slow");
   }
   Fault fault{.kind = kind->second};
   std::size_t at = colon + 1;
@@ -92,9 +95,9 @@ bool FaultInjection::is_due(Fault& fault, const char* point) const {
 }
 
 // Outside of the lock: a thread that hangs must not hold up the others.
-bool FaultInjection::pass(const char* point) {
+std::optional<double> FaultInjection::pass(const char* point) {
   if (faults_.empty()) {
-    return false;
+    return std::nullopt;
   }
   std::vector<FaultKind> due;
   dim_t step = 0;
@@ -107,15 +110,15 @@ bool FaultInjection::pass(const char* point) {
       }
     }
   }
-  bool is_poisoned = false;
+  std::optional<double> factor;
   for (const FaultKind kind : due) {
-    is_poisoned = carry_out(kind, point, step) || is_poisoned;
+    const std::optional<double> own = carry_out(kind, point, step);
+    factor = own ? own : factor;
   }
-  return is_poisoned;
+  return factor;
 }
 
-// True for `nan`.
-bool FaultInjection::carry_out(FaultKind kind, const char* point, dim_t step) {
+std::optional<double> FaultInjection::carry_out(FaultKind kind, const char* point, dim_t step) {
   switch (kind) {
     case FaultKind::throw_error:
     case FaultKind::fail:
@@ -139,9 +142,13 @@ bool FaultInjection::carry_out(FaultKind kind, const char* point, dim_t step) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       break;
     case FaultKind::nan:
-      return true;
+      return std::numeric_limits<double>::quiet_NaN();
+    case FaultKind::inf:
+      return std::numeric_limits<double>::infinity();
+    case FaultKind::spike:
+      return 1000;
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace cambium::phases

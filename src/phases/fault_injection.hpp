@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,9 @@ enum class FaultKind : std::uint8_t {
   kill,         // SIGKILL to itself
   kill_all,  // SIGKILL to every rank of this host's job (its process group's siblings), itself last
   hang,      // stops responding
-  nan,       // poisons a gradient
+  nan,       // every gradient that this rank owns becomes NaN,
+  inf,       // infinite,
+  spike,     // or a thousand times as large
   fail,      // an error inside a collective step: all ranks agree on it
   slow,      // sleeps 20 ms
 };
@@ -48,9 +51,9 @@ class FaultInjection {
     step_ = step;
   }
 
-  // Fires what is due at this point; returns true for a `nan` fault, which the caller carries out.
-  // Any thread may call it.
-  bool pass(const char* point);
+  // Fires what is due at this point; returns the factor of a fault of gradients, which the caller
+  // carries out. Any thread may call it.
+  std::optional<double> pass(const char* point);
 
   [[nodiscard]] bool is_empty() const {
     return faults_.empty();
@@ -58,7 +61,7 @@ class FaultInjection {
 
  private:
   [[nodiscard]] bool is_due(Fault& fault, const char* point) const;
-  bool carry_out(FaultKind kind, const char* point, dim_t step);
+  std::optional<double> carry_out(FaultKind kind, const char* point, dim_t step);
 
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // so that it may move
   std::vector<Fault> faults_;

@@ -168,6 +168,27 @@ metrics::Fields describe(const StepResult& result,
   return row;
 }
 
+// Steps in a row without a pseudo-label, of which one warning tells.
+constexpr dim_t kBarrenSteps = 10;
+
+// The unlabelled texts then teach nothing: a threshold that no confidence reaches looks like a
+// phase that works.
+void warn_when_barren(Session& session, dim_t barren) {
+  if (barren != kBarrenSteps) {
+    return;
+  }
+  const double threshold = sigmoid(session.state.threshold.tau);
+  note_event(session,
+             "no_pseudo_labels",
+             {{"step", session.state.step}, {"steps", barren}, {"threshold", threshold}});
+  warn(session,
+       fmt::format("{}: no unlabelled text passed the threshold {:.4f} in the last {} steps; lower "
+                   "threshold.init or train on labels first",
+                   session.phase().name,
+                   threshold,
+                   barren));
+}
+
 }  // namespace
 
 PhaseEnd run_mtssl(Session& session) {
@@ -191,6 +212,7 @@ PhaseEnd run_mtssl(Session& session) {
   std::vector<std::size_t> teacher_of = layout.teacher;
   MtsslTask task(engine, session.groups, where, texts, teacher_of);
   const bool is_learned = phase.threshold.kind == ThresholdKind::learned;
+  dim_t barren = 0;
 
   if (session.phase_step() == 0) {
     record_accuracy(session, phase, data);
@@ -245,6 +267,8 @@ PhaseEnd run_mtssl(Session& session) {
                 input,
                 phase.steps,
                 describe(result, setting, gradient, state.threshold));
+    barren = setting.unlabelled > 0 && result.sums[kPassed] == 0 ? barren + 1 : 0;
+    warn_when_barren(session, barren);
     const bool is_last = session.phase_step() == phase.steps;
     const dim_t every = phase.validation.every_steps;
     if (is_last || (every > 0 && step % every == 0)) {

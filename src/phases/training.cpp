@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
-#include <limits>
+#include <optional>
 
 #include "comm/collectively.hpp"
 #include "comm/wait_clock.hpp"
@@ -47,13 +47,18 @@ int signal_of_flags(std::int64_t flags) {
   return (flags & kFlagUser2) != 0 ? SIGUSR2 : 0;
 }
 
-void poison_gradient(Session& session, engine::Engine& engine) {
-  params::Bucket& b = *session.store->buckets().front();
-  const device::View g = engine.sync().gradient(b);
-  if (g.dtype == device::DType::f64) {
-    g.as<double>()[b.owned().begin] = std::numeric_limits<double>::quiet_NaN();
-  } else {
-    g.as<float>()[b.owned().begin] = std::numeric_limits<float>::quiet_NaN();
+template <typename T>
+void scale(device::View v, double factor) {
+  for (dim_t i = 0; i < v.size(); ++i) {
+    v.as<T>()[i] *= static_cast<T>(factor);
+  }
+}
+
+// What a broken device might do to the gradients that this rank owns.
+void disturb_gradients(Session& session, engine::Engine& engine, double factor) {
+  for (const auto& b : session.store->buckets()) {
+    const device::View g = engine.sync().gradient(*b).slice_cols(b->owned());
+    g.dtype == device::DType::f64 ? scale<double>(g, factor) : scale<float>(g, factor);
   }
 }
 
@@ -136,8 +141,8 @@ StepResult train_step(Session& session, engine::Engine& engine, const StepInput&
   }
   hooks.beat("reduce");
   engine.sync().reduce();
-  if (session.faults.pass("gradient")) {
-    poison_gradient(session, engine);
+  if (const std::optional<double> factor = session.faults.pass("gradient")) {
+    disturb_gradients(session, engine, *factor);
   }
   const auto& every_minutes = session.campaign.checkpoint.every_minutes;
   const bool is_time = every_minutes && session.is_writer() &&

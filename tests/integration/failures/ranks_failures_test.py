@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """ranks_failures_test.py CAMBIUM: rows of the failure list about ranks that share a machine, its files and its work."""
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -32,6 +34,22 @@ class RanksFailures(support.Story):
         self.go("run", (2, 1, 1))
         new = {name for name in elsewhere() - before if not name.startswith("cambium-story-")}
         self.assertEqual(new, set())
+
+    def test_M02_too_little_shared_memory_is_told_and_costs_no_bit(self):
+        """As in a container of 1 MiB; needs the right to mount a small disk. The rest is unit_comm's."""
+        self.go("usual", (2, 1, 1))
+        small = self.folder / "small"
+        small.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(small)]
+        if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+            return
+        self.addCleanup(subprocess.run, ["umount", "-l", str(small)], check=False)
+        self.environment["OMPI_MCA_btl_vader_backing_directory"] = str(small)
+        self.go("run", (2, 1, 1))
+        self.assert_equal_runs("run", "usual")
+        told = "shared memory: .*small has 1048576 bytes free, the ranks of this host need 8388608"
+        self.assertRegex((self.folder / "run/log.txt").read_text(), told)
+        self.assertNotIn("shared memory", (self.folder / "usual/log.txt").read_text())
 
     def test_M05_every_rank_makes_the_same_collectives(self):
         """A validation of fewer samples than data shards; a corpus that its batches do not divide."""

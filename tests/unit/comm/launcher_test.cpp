@@ -74,6 +74,33 @@ TEST(Network, M10InterfacesThatAreNotThereAreRefusedByName) {
   EXPECT_THAT(network_interfaces(), ::testing::Contains("lo"));
 }
 
+TEST(SharedMemory, M02WhatAHostNeedsAndWhereIsKnownAndMissedByNumbers) {
+  const auto wanted = [](std::map<std::string, std::string> more) {
+    more.insert({{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}});
+    return shared_memory_of(environment_of(more));
+  };
+  EXPECT_EQ(wanted({})->folder, "/dev/shm");
+  EXPECT_EQ(wanted({})->needed_bytes, 4 * 4194304);
+  EXPECT_EQ(wanted({{"OMPI_MCA_btl_vader_backing_directory", "/x"}})->folder, "/x");
+  EXPECT_EQ(wanted({{"OMPI_MCA_btl_vader_segment_size", "1000"}})->needed_bytes, 4000);
+  EXPECT_TRUE(wanted({{"OMPI_MCA_btl", "self,vader"}}));
+  EXPECT_TRUE(wanted({{"OMPI_MCA_btl", "^openib"}}));
+  EXPECT_FALSE(wanted({{"OMPI_MCA_btl", "self,tcp"}}));
+  EXPECT_FALSE(wanted({{"OMPI_MCA_btl", "^vader"}}));
+  EXPECT_FALSE(shared_memory_of(
+      environment_of({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}})));
+  EXPECT_FALSE(shared_memory_of(environment_of({})));
+
+  const SharedMemory four{.folder = "/dev/shm", .needed_bytes = 16777216};
+  EXPECT_FALSE(shared_memory_warning(four, 16777216));
+  EXPECT_THAT(shared_memory_warning(four, 1048576).value(),
+              ::testing::AllOf(HasSubstr("/dev/shm has 1048576 bytes free"),
+                               HasSubstr("need 16777216"),
+                               HasSubstr("--shm-size")));
+  EXPECT_GT(free_bytes_of("/").value(), 0);
+  EXPECT_FALSE(free_bytes_of("/no/such/folder"));
+}
+
 TEST(LauncherMismatch, S05ABatchScriptAndAnInteractiveShellAreNoTasks) {
   const auto batch_script =
       environment_of({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"ENVIRONMENT", "BATCH"}});
