@@ -80,6 +80,10 @@ class SelfReceive : public Request::State {
     }
   }
 
+  bool test() override {
+    return slot_->is_filled;
+  }
+
  private:
   std::shared_ptr<Mailbox::Slot> slot_;
 };

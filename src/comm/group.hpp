@@ -19,12 +19,16 @@ namespace cambium::comm {
 
 enum class Reduce : std::uint8_t { sum, min, max };
 
-// A pending send or receive. wait() before the memory is used again; waiting twice is harmless.
+// A pending send or receive. wait(), or test() until it says so, before the memory is used again;
+// waiting twice is harmless.
 class Request {
  public:
   struct State {
     virtual ~State() = default;
     virtual void wait() = 0;
+
+    // Whether it is over; moves messages on, but never waits.
+    [[nodiscard]] virtual bool test() = 0;
 
     // The request lets go of it: a group may keep it for its next message.
     virtual void release() {
@@ -41,6 +45,13 @@ class Request {
       state_->wait();
       state_.reset();
     }
+  }
+
+  [[nodiscard]] bool test() {
+    if (state_ && state_->test()) {
+      state_.reset();
+    }
+    return !state_;
   }
 
   [[nodiscard]] bool is_pending() const {
@@ -89,6 +100,9 @@ class Group {
   // Point to point. Messages of one (peer, tag) arrive in order.
   [[nodiscard]] virtual Request send(const void* data, std::size_t bytes, int peer, int tag) = 0;
   [[nodiscard]] virtual Request receive(void* data, std::size_t bytes, int peer, int tag) = 0;
+
+  // So many requests at once will then take no memory.
+  virtual void reserve_requests(std::size_t /*count*/) {}
 
   // Payload bytes that this rank has sent to other ranks (not to itself) since the start.
   [[nodiscard]] std::int64_t bytes_sent() const {

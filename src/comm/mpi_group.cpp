@@ -44,6 +44,7 @@ class MpiTransfer : public Request::State {
     peer_ = peer;
     tag_ = tag;
     expected_ = expected;
+    got_ = 0;
     requests_.clear();
   }
 
@@ -54,6 +55,10 @@ class MpiTransfer : public Request::State {
   MpiTransfer() = default;
   MpiTransfer(const MpiTransfer&) = delete;
   MpiTransfer& operator=(const MpiTransfer&) = delete;
+
+  void reserve() {
+    requests_.reserve(1);
+  }
 
   MPI_Request& add() {
     return requests_.emplace_back(MPI_REQUEST_NULL);
@@ -67,26 +72,52 @@ class MpiTransfer : public Request::State {
 
   void wait() override {
     const WaitClock clock;
-    std::size_t got = 0;
     for (MPI_Request& request : requests_) {
-      MPI_Status status;
-      check(MPI_Wait(&request, &status));
-      int n = 0;
-      if (direction_ == Direction::receive) {
-        MPI_Get_count(&status, MPI_BYTE, &n);
+      if (request != MPI_REQUEST_NULL) {
+        MPI_Status status;
+        check(MPI_Wait(&request, &status));
+        note(status);
       }
-      got += static_cast<std::size_t>(n);
     }
-    if (direction_ == Direction::receive && got != expected_) {
-      throw Error(Code::comm,
-                  fmt::format("{}: expected {} bytes, got {}", where(), expected_, got));
+    check_size();
+  }
+
+  bool test() override {
+    for (MPI_Request& request : requests_) {
+      if (request != MPI_REQUEST_NULL) {
+        MPI_Status status;
+        int is_over = 0;
+        check(MPI_Test(&request, &is_over, &status));
+        if (is_over == 0) {
+          return false;
+        }
+        note(status);
+      }
     }
+    check_size();
+    return true;
   }
 
   void release() override;
 
  private:
   [[nodiscard]] std::string where() const;
+
+  // A piece is over: what it brought.
+  void note(const MPI_Status& status) {
+    if (direction_ == Direction::receive) {
+      int n = 0;
+      MPI_Get_count(&status, MPI_BYTE, &n);
+      got_ += static_cast<std::size_t>(n);
+    }
+  }
+
+  void check_size() const {
+    if (direction_ == Direction::receive && got_ != expected_) {
+      throw Error(Code::comm,
+                  fmt::format("{}: expected {} bytes, got {}", where(), expected_, got_));
+    }
+  }
 
   void give_back() {
     int is_finalized = 0;
@@ -104,6 +135,7 @@ class MpiTransfer : public Request::State {
   int peer_ = 0;
   int tag_ = 0;
   std::size_t expected_ = 0;
+  std::size_t got_ = 0;
   std::vector<MPI_Request> requests_;
 };
 
@@ -125,6 +157,14 @@ class TransferPool : public std::enable_shared_from_this<TransferPool> {
     }
     transfer->begin(shared_from_this(), direction, peer, tag, expected);
     return transfer;
+  }
+
+  void reserve(std::size_t count) {
+    idle_.reserve(idle_.size() + count);
+    for (std::size_t i = 0; i < count; ++i) {
+      idle_.push_back(std::make_unique<MpiTransfer>());
+      idle_.back()->reserve();
+    }
   }
 
   void keep(std::unique_ptr<MpiTransfer> transfer) {
@@ -387,6 +427,10 @@ void MpiGroup::all_reduce(std::span<float> values, Reduce op) {
 
 void MpiGroup::all_reduce_or(std::span<std::uint32_t> words) {
   all_reduce_pieces(words, MPI_UINT32_T, MPI_BOR);
+}
+
+void MpiGroup::reserve_requests(std::size_t count) {
+  transfers_->reserve(count);
 }
 
 Request MpiGroup::send(const void* data, std::size_t bytes, int peer, int tag) {

@@ -56,6 +56,7 @@ class MpiGroup : public Group {
   void all_reduce_or(std::span<std::uint32_t> words) override;
   Request send(const void* data, std::size_t bytes, int peer, int tag) override;
   Request receive(void* data, std::size_t bytes, int peer, int tag) override;
+  void reserve_requests(std::size_t count) override;
 
  private:
   void check(int rc, const char* call) const;

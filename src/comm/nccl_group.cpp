@@ -88,6 +88,12 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
+  [[nodiscard]] bool is_over() const {
+    const cudaError_t state = cudaEventQuery(event_);
+    check_cuda(state == cudaErrorNotReady ? cudaSuccess : state, "cudaEventQuery");
+    return state == cudaSuccess;
+  }
+
   void hold_back(cudaStream_t stream) const {
     check_cuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
   }
@@ -102,6 +108,10 @@ class NcclRequest final : public Request::State {
 
   void wait() override {
     done_.hold_back(cudaStreamPerThread);
+  }
+
+  bool test() override {
+    return done_.is_over();
   }
 
  private:

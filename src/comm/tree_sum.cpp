@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "comm/tree_parts.hpp"
 
 namespace cambium::comm {
 namespace {
@@ -12,25 +13,9 @@ namespace {
 using device::DType;
 using device::View;
 
-// Elements that one thread carries through all steps of the tree while they are in its cache.
-constexpr dim_t kBlock = 4096;
-// Below this many added elements a second thread costs more than it saves.
-constexpr dim_t kWorthThreads = 1 << 16;
-constexpr std::size_t kAlignment = 64;
 // An all-reduce that sends no more than this to all others together does so whole, and every rank
 // adds everything: one latency instead of two.
 constexpr std::size_t kSmallMessage = 8192;
-
-// One addition of whole arrays: to = left + right. `to` may be either of them.
-struct Addition {
-  void* to;
-  const void* left;
-  const void* right;
-};
-
-constexpr std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 std::vector<Range> held_by_ranks(dim_t leaves, int ranks) {
   std::vector<Range> held;
@@ -38,96 +23,6 @@ std::vector<Range> held_by_ranks(dim_t leaves, int ranks) {
     held.push_back(share(leaves, ranks, r));
   }
   return held;
-}
-
-template <typename T>
-void add(T* to, const T* left, const T* right, dim_t n) {
-#pragma GCC ivdep  // `to` is one of the inputs or apart from them, never shifted against them
-  for (dim_t i = 0; i < n; ++i) {
-    to[i] = left[i] + right[i];
-  }
-}
-
-template <typename T>
-void run_additions(device::Stream& stream, std::span<const Addition> additions, dim_t elements) {
-  const auto run = [&](Range range) {
-    for (dim_t begin = range.begin; begin < range.end; begin += kBlock) {
-      const dim_t n = std::min(kBlock, range.end - begin);
-      for (const Addition& a : additions) {
-        add(static_cast<T*>(a.to) + begin,
-            static_cast<const T*>(a.left) + begin,
-            static_cast<const T*>(a.right) + begin,
-            n);
-      }
-    }
-  };
-  if (elements * static_cast<dim_t>(additions.size()) < kWorthThreads) {
-    run({0, elements});
-  } else {
-    stream.pool().split(elements, [&](int /*thread*/, Range range) { run(range); });
-  }
-}
-
-void run_additions(device::Stream& stream,
-                   std::span<const Addition> additions,
-                   dim_t elements,
-                   DType dtype) {
-  if (dtype == DType::f32) {
-    run_additions<float>(stream, additions, elements);
-  } else {
-    run_additions<double>(stream, additions, elements);
-  }
-}
-
-// What one call needs beside the payload, laid at the head of the workspace so that a step
-// allocates nothing.
-struct Tables {
-  std::span<std::size_t> sent_offsets;
-  std::span<std::size_t> sent_bytes;
-  std::span<std::size_t> received_bytes;
-  std::span<void*> place;         // by slot: where its elements of the own range lie
-  std::span<Addition> additions;  // one a step
-  char* payload = nullptr;
-
-  static std::size_t head_bytes(std::size_t ranks, std::size_t slots, std::size_t steps) {
-    return aligned(3 * ranks * sizeof(std::size_t) + slots * sizeof(void*) +
-                   steps * sizeof(Addition));
-  }
-
-  Tables(void* memory, std::size_t ranks, std::size_t slots, std::size_t steps) {
-    char* at = static_cast<char*>(memory);
-    const auto take = [&at]<typename T>(std::span<T>& table, std::size_t n) {
-      table = {reinterpret_cast<T*>(at), n};
-      at += n * sizeof(T);
-    };
-    take(sent_offsets, ranks);
-    take(sent_bytes, ranks);
-    take(received_bytes, ranks);
-    take(place, slots);
-    take(additions, steps);
-    payload = static_cast<char*>(memory) + head_bytes(ranks, slots, steps);
-  }
-};
-
-bool is_small(const ShardSum& sum, std::size_t bytes) {
-  return bytes * (sum.global.first_slot.size() - 1) <= kSmallMessage;
-}
-
-std::size_t workspace_bytes(const ShardSum& sum, std::size_t own_bytes) {
-  const auto slots = static_cast<std::size_t>(sum.global.slots);
-  return Tables::head_bytes(sum.global.first_slot.size(), slots, sum.global.steps.size()) +
-         slots * own_bytes;
-}
-
-Tables lay_tables(const ShardSum& sum, std::size_t own_bytes, device::Buffer& workspace) {
-  const std::size_t needed = workspace_bytes(sum, own_bytes);
-  if (workspace.bytes() < needed) {
-    workspace = device::Buffer(needed);
-  }
-  return {workspace.data(),
-          sum.global.first_slot.size(),
-          static_cast<std::size_t>(sum.global.slots),
-          sum.global.steps.size()};
 }
 
 void check_call(const Group& group,
@@ -147,71 +42,12 @@ void check_call(const Group& group,
   }
 }
 
-// Round k moves the k-th subtree of every rank that has one; what arrives lies by round, then by
-// rank. Returns the first byte behind what has arrived.
-template <typename RangeOf>
-char* exchange(Group& group,
-               const ShardSum& sum,
-               std::span<const View> nodes,
-               const RangeOf& range_of,
-               std::size_t element_bytes,
-               Tables& tables) {
-  const int ranks = group.size();
-  const std::size_t own_bytes = static_cast<std::size_t>(range_of(sum.rank).size()) * element_bytes;
-  std::size_t rounds = 0;
-  for (const auto& of_rank : sum.global.nodes_by_rank) {
-    rounds = std::max(rounds, of_rank.size());
+TreeTables grow_tables(const ShardSum& sum, std::size_t own_bytes, device::Buffer& workspace) {
+  const std::size_t needed = tree_tables_bytes(sum, own_bytes);
+  if (workspace.bytes() < needed) {
+    workspace = device::Buffer(needed);
   }
-  char* arrived = tables.payload;
-  for (std::size_t k = 0; k < rounds; ++k) {
-    char* const received = arrived;
-    for (int r = 0; r < ranks; ++r) {
-      const auto i = static_cast<std::size_t>(r);
-      const Range range = range_of(r);
-      const bool is_other = r != sum.rank;
-      const bool sends = k < sum.global.nodes_by_rank[i].size();
-      tables.sent_offsets[i] = static_cast<std::size_t>(range.begin) * element_bytes;
-      tables.sent_bytes[i] =
-          is_other && k < nodes.size() ? static_cast<std::size_t>(range.size()) * element_bytes : 0;
-      tables.received_bytes[i] = is_other && sends ? own_bytes : 0;
-      if (sends) {
-        const auto slot = static_cast<std::size_t>(sum.global.first_slot[i]) + k;
-        tables.place[slot] =
-            is_other ? arrived : static_cast<char*>(nodes[k].data) + tables.sent_offsets[i];
-        arrived += tables.received_bytes[i];
-      }
-    }
-    if (ranks > 1) {
-      group.all_to_all(k < nodes.size() ? nodes[k].data : nullptr,
-                       tables.sent_offsets,
-                       tables.sent_bytes,
-                       received,
-                       tables.received_bytes);
-    }
-  }
-  return arrived;
-}
-
-// The steps of the tree as additions. The nodes are the caller's and stay as they are: a partial
-// sum that would fall onto one goes to `spare` instead. Only the last addition writes `result`,
-// which may lie in nodes[0].
-void lay_additions(
-    const ShardSum& sum, Tables& tables, char* spare, std::size_t own_bytes, void* result) {
-  const dim_t first_own = sum.global.first_slot[static_cast<std::size_t>(sum.rank)];
-  const Range own_slots{first_own, first_own + static_cast<dim_t>(sum.local.nodes.size())};
-  const std::size_t steps = sum.global.steps.size();
-  for (std::size_t i = 0; i < steps; ++i) {
-    const AddStep& step = sum.global.steps[i];
-    void*& left = tables.place[static_cast<std::size_t>(step.to)];
-    void* to = left;
-    if (i + 1 == steps) {
-      to = result;
-    } else if (own_slots.contains(step.to)) {
-      to = spare + static_cast<std::size_t>(step.to - first_own) * own_bytes;
-    }
-    tables.additions[i] = {to, left, tables.place[static_cast<std::size_t>(step.from)]};
-    left = to;
-  }
+  return lay_tables(sum, workspace.data());
 }
 
 template <typename RangeOf>
@@ -222,22 +58,20 @@ void reduce_scatter(Group& group,
                     const RangeOf& range_of,
                     void* result,
                     DType dtype,
-                    Tables& tables) {
-  const std::size_t element_bytes = device::bytes_of(dtype);
-  const dim_t own = range_of(sum.rank).size();
-  const std::size_t own_bytes = static_cast<std::size_t>(own) * element_bytes;
-  char* spare = exchange(group, sum, nodes, range_of, element_bytes, tables);
-  if (own == 0) {
-    return;
-  }
-  if (sum.global.steps.empty()) {
-    if (result != tables.place[0]) {
-      std::memmove(result, tables.place[0], own_bytes);
+                    TreeTables& tables) {
+  char* arrived = tables.payload;
+  for (std::size_t k = 0; k < rounds_of(sum); ++k) {
+    char* const received = arrived;
+    arrived = lay_round(sum, nodes, range_of, device::bytes_of(dtype), k, arrived, tables);
+    if (group.size() > 1) {
+      group.all_to_all(k < nodes.size() ? nodes[k].data : nullptr,
+                       tables.sent_offsets,
+                       tables.sent_bytes,
+                       received,
+                       tables.received_bytes);
     }
-    return;
   }
-  lay_additions(sum, tables, spare, own_bytes, result);
-  run_additions(stream, tables.additions, own, dtype);
+  add_arrived(stream, sum, tables, arrived, range_of(sum.rank).size(), dtype, result);
 }
 
 // total = nodes[0] + nodes[1] + …, then the library's all-reduce.
@@ -265,6 +99,10 @@ void reduce_fast(Group& group,
 
 }  // namespace
 
+bool is_sent_whole(const ShardSum& sum, std::size_t bytes) {
+  return bytes * (sum.global.first_slot.size() - 1) <= kSmallMessage;
+}
+
 ShardSum::ShardSum(dim_t leaves, int ranks, int own_rank)
     : tree(leaves),
       local(plan_local_sum(tree, share(leaves, ranks, own_rank))),
@@ -278,7 +116,7 @@ std::size_t tree_workspace_bytes(
   if (reduction == Reduction::fast) {
     return whole_bytes;
   }
-  return workspace_bytes(sum, is_small(sum, whole_bytes) ? whole_bytes : own_bytes);
+  return tree_tables_bytes(sum, is_sent_whole(sum, whole_bytes) ? whole_bytes : own_bytes);
 }
 
 void tree_reduce_scatter(Group& group,
@@ -296,7 +134,7 @@ void tree_reduce_scatter(Group& group,
   const std::size_t element_bytes = device::bytes_of(result.dtype);
   const std::size_t own_bytes = static_cast<std::size_t>(own.size()) * element_bytes;
   if (reduction == Reduction::exact) {
-    Tables tables = lay_tables(sum, own_bytes, workspace);
+    TreeTables tables = grow_tables(sum, own_bytes, workspace);
     const auto range_of = [&](int r) { return ranges[static_cast<std::size_t>(r)]; };
     reduce_scatter(group, stream, sum, nodes, range_of, result.data, result.dtype, tables);
     return;
@@ -334,15 +172,16 @@ void tree_all_reduce(Group& group,
   const int ranks = group.size();
   const std::size_t element_bytes = device::bytes_of(result.dtype);
   const std::size_t whole_bytes = static_cast<std::size_t>(whole.cols) * element_bytes;
-  if (is_small(sum, whole_bytes)) {
-    Tables tables = lay_tables(sum, whole_bytes, workspace);
+  if (is_sent_whole(sum, whole_bytes)) {
+    TreeTables tables = grow_tables(sum, whole_bytes, workspace);
     const auto all = [&](int /*rank*/) { return Range{0, whole.cols}; };
     reduce_scatter(group, stream, sum, nodes, all, whole.data, result.dtype, tables);
     return;
   }
   const auto range_of = [&](int r) { return share(whole.cols, ranks, r); };
   const Range own = range_of(sum.rank);
-  Tables tables = lay_tables(sum, static_cast<std::size_t>(own.size()) * element_bytes, workspace);
+  TreeTables tables =
+      grow_tables(sum, static_cast<std::size_t>(own.size()) * element_bytes, workspace);
   void* const own_part = whole.slice_cols(own).data;
   reduce_scatter(group, stream, sum, nodes, range_of, own_part, result.dtype, tables);
   if (ranks > 1) {

@@ -58,6 +58,9 @@ void tree_all_reduce(Group& group,
                      device::Buffer& workspace,
                      Reduction reduction);
 
+// Whether an all-reduce of so many bytes goes that way.
+[[nodiscard]] bool is_sent_whole(const ShardSum& sum, std::size_t bytes);
+
 // For scalars: every rank passes `width` values per logical shard that it holds; returns the tree
 // sums on every rank. Collective over: group.
 [[nodiscard]] std::vector<double> tree_sum_scalars(

@@ -117,6 +117,7 @@ void fields(V& v, ParallelConfig& c) {
   v.value("micro_batch_size", c.micro_batch_size, {.bounds = kPositive});
   v.value("sequence_parallel", c.sequence_parallel, {});
   v.value("recompute", c.recompute, {});
+  v.value("overlap", c.overlap, {});
   v.value("reduction", c.reduction, {});
   v.value("wire", c.wire, {});
   v.value("stages", c.stages, {.bounds = kPositive});

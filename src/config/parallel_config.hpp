@@ -36,6 +36,7 @@ struct ParallelConfig {
   dim_t micro_batch_size = 1;
   bool sequence_parallel = true;
   Recompute recompute = Recompute::none;
+  bool overlap = true;  // exchange gradients between data ranks beside the backward
   Reduction reduction = Reduction::exact;
   Wire wire = Wire::fp32;
   std::vector<dim_t> stages;  // layers of each virtual stage; empty: as even as possible

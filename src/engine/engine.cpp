@@ -65,7 +65,7 @@ Engine::Engine(const model::Spec& spec,
              shape.tensor,
              shape.recompute,
              order_of(store.partition(), shape.recompute)),
-      sync_(store, stream, groups, shape.tensor.reduction),
+      sync_(store, stream, groups, shape.tensor.reduction, shape.is_overlapped),
       optimizer_(store, stream, groups, sync_) {
   plan_shape_.stages = groups.pipeline->size();
   plan_shape_.virtual_stages = store.partition().chunks();
@@ -164,6 +164,7 @@ const std::vector<double>& Engine::run(std::span<const MicroBatch> batches,
     }
     const double begin = hooks.trace != nullptr ? seconds_since(start) : 0;
     run_action(plan_[i], batches, hooks);
+    sync_.progress();
     if (hooks.trace != nullptr) {
       hooks.trace->push_back(
           {plan_[i].kind, plan_[i].micro_batch, plan_[i].chunk, begin, seconds_since(start)});
@@ -200,8 +201,7 @@ void Engine::run_action(const Action& action,
                         std::span<const MicroBatch> batches,
                         const PassHooks& hooks) {
   comm::Group& pipeline = *groups_.pipeline;
-  const auto m = static_cast<std::size_t>(action.micro_batch);
-  const MicroBatch& batch = batches[m];
+  const MicroBatch& batch = batches[static_cast<std::size_t>(action.micro_batch)];
   device::Profile* const profile = model_.context.stream.profile();
   switch (action.kind) {
     case ActionKind::receive_activation: {
@@ -232,20 +232,10 @@ void Engine::run_action(const Action& action,
       kernels::copy(model_.context.stream, edge(gradient_in_[i]), model_.incoming(action.chunk));
       return;
     }
-    case ActionKind::backward_input: {
-      if (plan_shape_.is_last(pipeline.rank(), action.chunk)) {
-        run_head(action, batch, hooks);
-      }
-      View dx;
-      if (!plan_shape_.is_first(pipeline.rank(), action.chunk)) {
-        const int i = static_cast<int>(gradients_sent_ % 2);
-        const WorkScope scope(profile, Work::pipeline_exchange);
-        gradient_sends_[i].wait();
-        dx = edge(gradient_out_[i]);
-      }
-      model_.backward_input(place_of(action).slot, dx, action.chunk);
+    case ActionKind::backward_input:
+    case ActionKind::backward_weight:
+      backward(action, batch, hooks);
       return;
-    }
     case ActionKind::send_gradient: {
       const WorkScope scope(profile, Work::pipeline_exchange);
       const int i = static_cast<int>(gradients_sent_++ % 2);
@@ -254,13 +244,32 @@ void Engine::run_action(const Action& action,
       gradient_sends_[i] = pipeline.send(dx.data, bytes_of(dx), to.rank, to.tag);
       return;
     }
-    case ActionKind::backward_weight:
-      model_.backward_weight(batch.ids, place_of(action).slot, action.chunk);
-      if (is_last_of_shard_[m] != 0) {
-        sync_.finish_shard(batch.data_shard, action.chunk);
-      }
-      return;
   }
+}
+
+void Engine::backward(const Action& action, const MicroBatch& batch, const PassHooks& hooks) {
+  const bool ends_shard = is_last_of_shard_[static_cast<std::size_t>(action.micro_batch)] != 0;
+  const auto finish = [this, &batch, ends_shard](dim_t layer) {
+    if (ends_shard) {
+      sync_.finish(layer, batch.data_shard);
+    }
+  };
+  const LayerDone layer_done = std::ref(finish);  // a copy of the lambda would take memory
+  if (action.kind == ActionKind::backward_weight) {
+    model_.backward_weight(batch.ids, place_of(action).slot, layer_done, action.chunk);
+    return;
+  }
+  if (plan_shape_.is_last(groups_.pipeline->rank(), action.chunk)) {
+    run_head(action, batch, hooks);
+  }
+  View dx;
+  if (!plan_shape_.is_first(groups_.pipeline->rank(), action.chunk)) {
+    const int i = static_cast<int>(gradients_sent_ % 2);
+    const WorkScope scope(model_.context.stream.profile(), Work::pipeline_exchange);
+    gradient_sends_[i].wait();
+    dx = edge(gradient_out_[i]);
+  }
+  model_.backward_input(place_of(action).slot, dx, layer_done, action.chunk);
 }
 
 // A chunk of closed layers passes its input on, in a buffer that the plan receives into again. To

@@ -20,6 +20,7 @@ namespace cambium::engine {
 struct EngineShape {
   std::string schedule = "1f1b";
   Recompute recompute = Recompute::none;
+  bool is_overlapped = true;  // the data reduction, with backward
   layers::TensorShape tensor;
 };
 
@@ -87,6 +88,7 @@ class Engine {
                   std::span<const MicroBatch> batches,
                   const PassHooks& hooks);
   void forward(const schedule::Action& action, const MicroBatch& batch, const PassHooks& hooks);
+  void backward(const schedule::Action& action, const MicroBatch& batch, const PassHooks& hooks);
   void run_head(const schedule::Action& action, const MicroBatch& batch, const PassHooks& hooks);
   [[nodiscard]] device::View edge(device::Buffer& buffer) const;
 

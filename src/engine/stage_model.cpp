@@ -103,6 +103,10 @@ std::vector<layers::GatedBlock> StageModel::make_blocks(
   return blocks;
 }
 
+dim_t StageModel::first_layer(int chunk) const {
+  return store_.partition().layers(chunk).begin;
+}
+
 const layers::RopeTable& StageModel::rope_table(double theta, dim_t head_width) {
   for (const layers::RopeTable& t : rope_) {
     if (t.theta == theta && t.head_width == head_width) {
@@ -148,7 +152,7 @@ View StageModel::incoming(int chunk) const {
       .incoming();
 }
 
-void StageModel::backward_input(Slot& slot, View dx, int chunk) {
+void StageModel::backward_input(Slot& slot, View dx, const LayerDone& done, int chunk) {
   const std::span<layers::DecoderLayer> mine = layers_of(chunk);
   if (has_norm(chunk)) {
     norm->backward_input(*slot.norm, mine.back().incoming());
@@ -166,6 +170,7 @@ void StageModel::backward_input(Slot& slot, View dx, int chunk) {
     mine[i].backward_input(slot.layers[i], to);
     if (order_ == BackwardOrder::together) {
       mine[i].backward_weight(slot.layers[i]);
+      done(first_layer(chunk) + static_cast<dim_t>(i));
     }
   }
   if (has_embedding(chunk)) {
@@ -173,16 +178,19 @@ void StageModel::backward_input(Slot& slot, View dx, int chunk) {
   }
 }
 
-void StageModel::backward_weight(View ids, Slot& slot, int chunk) {
+void StageModel::backward_weight(View ids, Slot& slot, const LayerDone& done, int chunk) {
   if (has_norm(chunk)) {
     norm->backward_weight(*slot.norm);
+    done(store_.partition().stages.first.back());
   }
   const std::span<layers::DecoderLayer> mine = layers_of(chunk);
   for (std::size_t i = mine.size(); i-- > 0 && order_ == BackwardOrder::split;) {
     mine[i].backward_weight(slot.layers[i]);
+    done(first_layer(chunk) + static_cast<dim_t>(i));
   }
   if (has_embedding(chunk)) {
     embedding->backward_weight(ids, *slot.embedding);
+    done(-1);
   }
 }
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -31,6 +32,10 @@ struct Slot {
 // all layers; each layer has memory of its own for what lies between. together: a layer's
 // backward_weight follows its backward_input, so that layers share that memory. Same bits.
 enum class BackwardOrder : std::uint8_t { split, together };
+
+// Called as soon as a backward has left every weight gradient of what lives in `layer` (-1: before
+// the first, number of layers: behind the last), last layer first.
+using LayerDone = std::function<void(dim_t layer)>;
 
 class StageModel {
  public:
@@ -67,8 +72,8 @@ class StageModel {
   // dx: gradient of the chunk's input; unused on the first virtual stage. With
   // BackwardOrder::together the layers' weight gradients are added here, so micro-batches must come
   // in ascending order.
-  void backward_input(Slot& slot, device::View dx, int chunk = 0);
-  void backward_weight(device::View ids, Slot& slot, int chunk = 0);
+  void backward_input(Slot& slot, device::View dx, const LayerDone& done, int chunk = 0);
+  void backward_weight(device::View ids, Slot& slot, const LayerDone& done, int chunk = 0);
 
  private:
   [[nodiscard]] std::span<layers::DecoderLayer> layers_of(int chunk) {
@@ -89,6 +94,7 @@ class StageModel {
     return norm && chunk + 1 == chunks();
   }
 
+  [[nodiscard]] dim_t first_layer(int chunk) const;
   void place_gradients();
 
   params::ParamStore& store_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/error.hpp"
 #include "kernels/elementwise.hpp"
 
 namespace cambium::optimizer {
@@ -17,6 +18,9 @@ using params::GradientLane;
 using params::Part;
 
 constexpr int kTiedTag = 7001;
+constexpr int kExchangeTag = 7002;
+// Exchanges under way at once: one that travels, one that waits for the slowest rank.
+constexpr std::size_t kPlaces = 2;
 
 void zero(View v) {
   std::memset(v.data, 0, static_cast<std::size_t>(v.size()) * device::bytes_of(v.dtype));
@@ -46,18 +50,50 @@ void fold_leaf(const Part& p, const T* total, T* gradient) {
 GradientSync::GradientSync(params::ParamStore& store,
                            device::Stream& stream,
                            comm::MeshGroups& groups,
-                           comm::Reduction reduction)
+                           comm::Reduction reduction,
+                           bool is_overlapped)
     : store_(store),
       stream_(stream),
       groups_(groups),
       reduction_(reduction),
+      is_overlapped_(is_overlapped && reduction == comm::Reduction::exact &&
+                     groups.data->size() > 1),
       data_sum_(store.partition().logical.data, groups.data->size(), groups.data->rank()),
       tensor_sum_(store.partition().logical.tensor, groups.tensor->size(), groups.tensor->rank()),
       resident_(plan_resident_sum(SumTree(store.partition().logical.tensor),
-                                  store.partition().tensor_shards())) {}
+                                  store.partition().tensor_shards())) {
+  std::size_t lanes = 0;
+  for (const auto& b : store_.buckets()) {
+    lanes += static_cast<std::size_t>(b->lanes());
+  }
+  finished_.reserve(lanes);
+  if (reduction == comm::Reduction::exact) {
+    make_places();
+  }
+}
+
+void GradientSync::make_places() {
+  const std::size_t count = is_overlapped_ ? kPlaces : 1;
+  places_.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    Place& place = places_.emplace_back(
+        Place{comm::TreeExchange(*groups_.data, data_sum_, kExchangeTag), device::Buffer()});
+    std::size_t bytes = 0;
+    for (const auto& b : store_.buckets()) {
+      set_ranges(*b);
+      const dim_t own = ranges_[static_cast<std::size_t>(data_sum_.rank)].size();
+      bytes = std::max(bytes, place.exchange.workspace_bytes(own, b->shape().dtype));
+    }
+    place.workspace = store_.arenas().communication.allocate(bytes);
+    groups_.data->reserve_requests(place.exchange.messages());
+  }
+}
 
 void GradientSync::begin_step() {
   const WorkScope scope(stream_.profile(), Work::gradient_sum);
+  CAMBIUM_CHECK(ended_ == started_, "a step began while gradients were still being exchanged");
+  finished_.clear();
+  started_ = ended_ = 0;
   for (const auto& b : store_.buckets()) {
     open_shard(0, *b);
   }
@@ -73,26 +109,45 @@ void GradientSync::open_shard(dim_t i, Bucket& bucket) {
   }
 }
 
-bool GradientSync::is_in(const Bucket& bucket, int chunk) const {
+bool GradientSync::is_in(const Bucket& bucket, dim_t layer) const {
   const params::Partition& where = store_.partition();
-  if (bucket.shape().is_mirror) {  // works as the head
-    return chunk + 1 == where.chunks();
-  }
-  return where.stages.chunk_of(bucket.shape().entity.layer) == chunk;
+  // A mirror works as the head.
+  return layer ==
+         (bucket.shape().is_mirror ? where.stages.first.back() : bucket.shape().entity.layer);
 }
 
-void GradientSync::finish_shard(dim_t i, int chunk) {
+void GradientSync::finish(dim_t layer, dim_t i) {
   const WorkScope scope(stream_.profile(), Work::gradient_sum);
+  const bool is_last = i + 1 == store_.partition().data_shards().size();
   for (const auto& b : store_.buckets()) {
-    if (!is_in(*b, chunk)) {
+    if (!is_in(*b, layer)) {
       continue;
     }
     for (int l = 0; l < b->lanes(); ++l) {
       finish_lane(*b, l, i);
+      if (is_last) {
+        finished_.push_back({b.get(), l});
+      }
     }
-    if (i + 1 < store_.partition().data_shards().size()) {
+    if (!is_last) {
       open_shard(i + 1, *b);
     }
+  }
+  if (is_overlapped_) {
+    progress();
+  }
+}
+
+void GradientSync::progress() {
+  if (!is_overlapped_ || ended_ == finished_.size()) {
+    return;
+  }
+  const WorkScope scope(stream_.profile(), Work::gradient_sum);
+  while (ended_ < started_ && places_[ended_ % places_.size()].exchange.test()) {
+    end_oldest();
+  }
+  while (started_ < finished_.size() && started_ - ended_ < places_.size()) {
+    start_next();
   }
 }
 
@@ -145,37 +200,92 @@ void GradientSync::reduce_leaves(Bucket& bucket, int l) {
 
 void GradientSync::reduce() {
   const WorkScope scope(stream_.profile(), Work::gradient_sum);
-  for (const auto& b : store_.buckets()) {
-    for (int l = 0; l < b->lanes(); ++l) {
-      reduce_lane(*b, l);
+  if (reduction_ == comm::Reduction::fast) {
+    for (const Finished& f : finished_) {
+      reduce_fast(*f.bucket, f.lane);
     }
+    started_ = ended_ = finished_.size();
   }
+  while (ended_ < finished_.size()) {
+    while (started_ < finished_.size() && started_ - ended_ < places_.size()) {
+      start_next();
+    }
+    end_oldest();
+  }
+  gather_shares();
   join_tied();
 }
 
-void GradientSync::reduce_lane(Bucket& bucket, int l) {
-  GradientLane& lane = bucket.lane(l);
+// An unsharded bucket so short that latency counts: every rank adds the whole for itself.
+bool GradientSync::is_kept_whole(const Bucket& bucket) const {
+  return !bucket.shape().is_sharded &&
+         comm::is_sent_whole(
+             data_sum_,
+             static_cast<std::size_t>(bucket.elements()) * device::bytes_of(bucket.shape().dtype));
+}
+
+// Which elements each data rank sums.
+void GradientSync::set_ranges(const Bucket& bucket) {
+  const int ranks = groups_.data->size();
+  ranges_.clear();
+  for (int r = 0; r < ranks; ++r) {
+    if (is_kept_whole(bucket)) {
+      ranges_.push_back({0, bucket.elements()});
+    } else {
+      ranges_.push_back(bucket.shape().is_sharded ? bucket.owned_by(r, ranks)
+                                                  : share(bucket.elements(), ranks, r));
+    }
+  }
+}
+
+void GradientSync::set_nodes(Bucket& bucket, int l) {
   nodes_.clear();
   for (const dim_t b : data_sum_.local.node_buffer) {
-    nodes_.push_back(whole(lane.buffers[static_cast<std::size_t>(b)], bucket));
+    nodes_.push_back(whole(bucket.lane(l).buffers[static_cast<std::size_t>(b)], bucket));
   }
+}
+
+void GradientSync::start_next() {
+  const Finished next = finished_[started_];
+  Place& place = places_[started_ % places_.size()];
+  set_nodes(*next.bucket, next.lane);
+  set_ranges(*next.bucket);
+  const Range own = ranges_[static_cast<std::size_t>(data_sum_.rank)];
+  place.exchange.start(nodes_, ranges_, nodes_[0].slice_cols(own), place.workspace);
+  ++started_;
+}
+
+void GradientSync::end_oldest() {
+  places_[ended_ % places_.size()].exchange.finish(stream_);
+  ++ended_;
+}
+
+// Where every data rank updates everything, it gets the others' shares of the sum.
+void GradientSync::gather_shares() {
   comm::Group& data = *groups_.data;
-  if (!bucket.shape().is_sharded) {
-    comm::tree_all_reduce(data, stream_, data_sum_, nodes_, nodes_[0], workspace_, reduction_);
+  if (data.size() == 1 || reduction_ == comm::Reduction::fast) {
     return;
   }
-  ranges_.clear();
-  for (int r = 0; r < data.size(); ++r) {
-    ranges_.push_back(bucket.owned_by(r, data.size()));
+  for (const Finished& f : finished_) {
+    if (f.bucket->shape().is_sharded || is_kept_whole(*f.bucket)) {
+      continue;
+    }
+    set_nodes(*f.bucket, f.lane);
+    set_ranges(*f.bucket);
+    bytes_by_rank_.clear();
+    for (const Range& range : ranges_) {
+      bytes_by_rank_.push_back(static_cast<std::size_t>(range.size()) *
+                               device::bytes_of(nodes_[0].dtype));
+    }
+    const Range own = ranges_[static_cast<std::size_t>(data_sum_.rank)];
+    data.all_gather(nodes_[0].slice_cols(own).data, bytes_by_rank_, nodes_[0].data);
   }
-  comm::tree_reduce_scatter(data,
-                            stream_,
-                            data_sum_,
-                            nodes_,
-                            ranges_,
-                            nodes_[0].slice_cols(bucket.owned()),
-                            workspace_,
-                            reduction_);
+}
+
+void GradientSync::reduce_fast(Bucket& bucket, int l) {
+  set_nodes(bucket, l);
+  comm::tree_all_reduce(
+      *groups_.data, stream_, data_sum_, nodes_, nodes_[0], workspace_, comm::Reduction::fast);
 }
 
 // A tied table's two gradients, each reduced by itself, are added once: lookup + head (design.md

@@ -20,6 +20,7 @@ json free_keys(const Session& session) {
           {"parallel.stages", p.stages},
           {"parallel.sequence_parallel", p.sequence_parallel},
           {"parallel.recompute", config::word_of(p.recompute)},
+          {"parallel.overlap", p.overlap},
           {"optimizer.shard", session.store->shape().is_sharded},
           {"run.device", config::word_of(run.device)},
           {"run.isa", config::word_of(run.isa)},

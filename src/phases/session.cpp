@@ -80,6 +80,7 @@ engine::Engine& engine_for(Session& session, dim_t sequence_length) {
     engine::EngineShape shape;
     shape.schedule = config::word_of(p.schedule);
     shape.recompute = p.recompute;
+    shape.is_overlapped = p.overlap;
     shape.tensor = {.batch = p.micro_batch_size,
                     .positions = sequence_length,
                     .hidden = session.state.spec.hidden,

@@ -40,6 +40,7 @@ struct Options {
   std::string block = "none";  // behind every layer: none, closed or open
   bool is_forward_only = false;
   bool is_bf16 = false;
+  bool is_overlapped = true;
   std::string family = "llama";  // gpt2: two matrices of 4 d in the mlp, as the peers have
 };
 
@@ -214,6 +215,7 @@ device::DType activations_of(const Options& options) {
 
 engine::EngineShape engine_shape(const Options& options) {
   engine::EngineShape shape;
+  shape.is_overlapped = options.is_overlapped;
   shape.tensor = {.batch = options.shape.micro_batch,
                   .positions = options.shape.positions,
                   .hidden = options.shape.width,
@@ -275,7 +277,7 @@ void run(comm::World& world, const Options& options) {
     return;
   }
   fmt::print(
-      R"({{"bench":"{}","shape":"{}","family":"{}","batch":{},"positions":{},"micro_batch":{},"precision":"{}","reduction":"{}","block":"{}","cpu":"{}","isa":"{}","ranks":{},"mesh":"{}x{}x{}","threads":{},"steps":{},)"
+      R"({{"bench":"{}","shape":"{}","family":"{}","batch":{},"positions":{},"micro_batch":{},"precision":"{}","reduction":"{}","overlap":{},"block":"{}","cpu":"{}","isa":"{}","ranks":{},"mesh":"{}x{}x{}","threads":{},"steps":{},)"
       R"("step_ms":{:.2f},"min_ms":{:.2f},"max_ms":{:.2f},"tokens_per_second":{:.1f},"product_gflops":{:.1f},)"
       R"("peak_gflops":{:.1f},"peak_gbytes":{:.1f},"cpu_share":{:.2f},"peak_rss_MB":{},"loss":{:.4f},)"
       R"("step_breakdown":{{{}}}}})"
@@ -288,6 +290,7 @@ void run(comm::World& world, const Options& options) {
       s.micro_batch,
       options.is_bf16 ? "bf16" : "fp32",
       options.reduction == comm::Reduction::fast ? "fast" : "exact",
+      options.is_overlapped,
       options.block,
       processor_name(),
       kernels::cpu::name_of(isa),
@@ -341,6 +344,7 @@ Options read_options(int argc, char** argv) {
       ->check(CLI::IsMember({"none", "closed", "open"}));
   app.add_flag("--forward-only", options.is_forward_only);
   app.add_flag("--bf16", options.is_bf16, "activations and products");
+  app.add_flag("!--no-overlap", options.is_overlapped, "all of the data reduction after backward");
   app.add_flag_callback(
       "--fast", [&] { options.reduction = comm::Reduction::fast; }, "native reductions");
   try {

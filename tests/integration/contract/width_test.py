@@ -31,6 +31,7 @@ def settings_of(layout, precision, is_second_schedule, is_recomputed, is_sharded
         "run.precision": precision,
         "parallel.recompute": "full" if is_recomputed else "none",
         "phases.pretrain.optimizer.shard": str(is_sharded).lower(),
+        "parallel.overlap": str(is_sharded != is_recomputed).lower(),
     }
     if is_second_schedule and layout[1] > 1:
         settings |= {"parallel.schedule": "interleaved", "parallel.virtual_stages": 2}

@@ -107,11 +107,16 @@ TEST(Pass, BackwardInputTouchesNoWeightAndBackwardWeightAddsThem) {
     }
     return names;
   };
-  model.backward_input(slot, {});
+  const auto finish = [&](dim_t layer) { split.runner.sync().finish(layer, 0); };
+  model.backward_input(slot, {}, finish);
   EXPECT_EQ(touched(), std::set<std::string>{"head.weight"});
-  model.backward_weight(batches[0].ids, slot);
+  std::vector<dim_t> done;
+  model.backward_weight(batches[0].ids, slot, [&](dim_t layer) {
+    done.push_back(layer);
+    finish(layer);
+  });
+  EXPECT_EQ(done, (std::vector<dim_t>{2, 1, 0, -1}));
   EXPECT_EQ(touched().size(), 2U + 2 * 7);  // table, head, seven matrices a layer
-  split.runner.sync().finish_shard(0, 0);
   split.runner.sync().reduce();
   for (const std::string& name : whole.names()) {
     EXPECT_BITS_EQ(split.gradient(name), whole.gradient(name)) << name;
