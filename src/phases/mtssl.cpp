@@ -189,87 +189,127 @@ void warn_when_barren(Session& session, dim_t barren) {
                    barren));
 }
 
+// What the phase keeps between its steps.
+class Mtssl {
+ public:
+  Mtssl(Session& session, const config::MtsslPhase& phase, const data::MtsslData& data)
+      : session_(session),
+        phase_(phase),
+        data_(data),
+        engine_(engine_for(session, phase.sequence_length)),
+        shards_(session.store->partition().data_shards()),
+        layout_(lay_out(phase, session.state, shards_, true)),
+        texts_(layout_.roles.size(),
+               TextMicroBatch(session.state.contract.micro_batch_size, phase.sequence_length)),
+        teacher_of_(layout_.teacher),
+        task_(engine_, session.groups, session.store->partition(), texts_, teacher_of_) {}
+
+  // One update of parameters and threshold, recorded. `step` counts within the phase, from 1.
+  StepResult train(dim_t step) {
+    layout_ = lay_out(phase_, session_.state, shards_, step % 2 == 1);
+    teacher_of_ = layout_.teacher;
+    fill_texts(data_, phase_, session_.state, step, layout_, texts_);
+    const std::vector<engine::MicroBatch> batches = make_batches(layout_, texts_);
+    const MtsslStep setting = setting_of_step();
+    task_.begin(setting);
+    StepInput input;
+    input.batches = batches;
+    input.classify = &task_;
+    input.optimizer = &phase_.optimizer;
+    input.learning_rate = optimizer::learning_rate_at(phase_.learning_rate, step, phase_.steps);
+    input.tokens = of_whole_step(static_cast<dim_t>(layout_.roles.size())) * phase_.sequence_length;
+    input.leaves = [&](const std::vector<double>&) {
+      return engine_.is_last_stage() ? task_.finish() : std::vector<double>{};
+    };
+    input.width = kMtsslWidth;
+    const StepResult result = train_step(session_, engine_, input);
+    const double gradient = learn_threshold(result, setting, input.learning_rate);
+    record_step(session_,
+                result,
+                loss_of(result, setting),
+                input,
+                phase_.steps,
+                describe(result, setting, gradient, session_.state.threshold));
+    barren_ = setting.unlabelled > 0 && result.sums[kPassed] == 0 ? barren_ + 1 : 0;
+    warn_when_barren(session_, barren_);
+    return result;
+  }
+
+ private:
+  // Texts of the whole step, of so many micro-batches on this rank.
+  [[nodiscard]] dim_t of_whole_step(dim_t micro_batches) const {
+    const State& state = session_.state;
+    return micro_batches * state.contract.micro_batch_size * state.contract.logical.data /
+           shards_.size();
+  }
+
+  [[nodiscard]] MtsslStep setting_of_step() const {
+    const auto count = [&](Role role) {
+      return static_cast<double>(
+          of_whole_step(std::count(layout_.roles.begin(), layout_.roles.end(), role)));
+    };
+    return {.tau = session_.state.threshold.tau,
+            .temperature = phase_.threshold.temperature,
+            .lambda = phase_.unlabelled_weight,
+            .labelled = count(Role::labelled),
+            .meta = count(Role::meta),
+            .unlabelled = count(Role::strong),
+            .is_learned = phase_.threshold.kind == ThresholdKind::learned};
+  }
+
+  // Returns the threshold's gradient.
+  double learn_threshold(const StepResult& result, const MtsslStep& setting, double learning_rate) {
+    const double gradient = threshold_gradient(
+        result.sums[kProducts], learning_rate, phase_.unlabelled_weight, setting.unlabelled);
+    if (setting.is_learned && !result.is_skipped) {
+      update_threshold(session_.state.threshold,
+                       gradient,
+                       {.learning_rate = phase_.threshold.learning_rate,
+                        .classes = data_.labels.size(),
+                        .warmup_updates = phase_.steps / 20});
+    }
+    return gradient;
+  }
+
+  [[nodiscard]] double loss_of(const StepResult& result, const MtsslStep& setting) const {
+    return result.sums[kLabelledLoss] / setting.labelled +
+           (setting.unlabelled > 0
+                ? phase_.unlabelled_weight * result.sums[kUnlabelledLoss] / setting.unlabelled
+                : 0.0);
+  }
+
+  Session& session_;
+  const config::MtsslPhase& phase_;
+  const data::MtsslData& data_;
+  engine::Engine& engine_;
+  Range shards_;
+  Layout layout_;
+  std::vector<TextMicroBatch> texts_;
+  std::vector<std::size_t> teacher_of_;
+  MtsslTask task_;
+  dim_t barren_ = 0;  // steps in a row without a pseudo-label
+};
+
 }  // namespace
 
 PhaseEnd run_mtssl(Session& session) {
   const auto& phase = std::get<config::MtsslPhase>(session.phase().settings);
-  State& state = session.state;
-  const data::MtsslData data = data::load_mtssl_data(phase, state.contract.seed);
+  const data::MtsslData data = data::load_mtssl_data(phase, session.state.contract.seed);
   for (const std::string& w : data.warnings) {
     session.log.warn(w);
   }
-  if (!state.is_phase_begun) {
+  if (!session.state.is_phase_begun) {
     begin_phase(session, phase, data.labels);
-    state.is_phase_begun = true;
+    session.state.is_phase_begun = true;
   }
-  engine::Engine& engine = engine_for(session, phase.sequence_length);
-  const params::Partition& where = session.store->partition();
-  const Range shards = where.data_shards();
-  const dim_t micro = state.contract.micro_batch_size;
-  Layout layout = lay_out(phase, state, shards, true);
-  std::vector<TextMicroBatch> texts(layout.roles.size(),
-                                    TextMicroBatch(micro, phase.sequence_length));
-  std::vector<std::size_t> teacher_of = layout.teacher;
-  MtsslTask task(engine, session.groups, where, texts, teacher_of);
-  const bool is_learned = phase.threshold.kind == ThresholdKind::learned;
-  dim_t barren = 0;
-
+  Mtssl run(session, phase, data);
   if (session.phase_step() == 0) {
     record_accuracy(session, phase, data);
   }
   while (session.phase_step() < phase.steps) {
-    const dim_t step = session.phase_step() + 1;
-    layout = lay_out(phase, state, shards, step % 2 == 1);
-    teacher_of = layout.teacher;
-    fill_texts(data, phase, state, step, layout, texts);
-    const std::vector<engine::MicroBatch> batches = make_batches(layout, texts);
-    const auto count = [&](Role role) {  // texts of the whole step
-      return static_cast<double>(std::count(layout.roles.begin(), layout.roles.end(), role) *
-                                 micro * state.contract.logical.data / shards.size());
-    };
-    const MtsslStep setting{.tau = state.threshold.tau,
-                            .temperature = phase.threshold.temperature,
-                            .lambda = phase.unlabelled_weight,
-                            .labelled = count(Role::labelled),
-                            .meta = count(Role::meta),
-                            .unlabelled = count(Role::strong),
-                            .is_learned = is_learned};
-    task.begin(setting);
-    StepInput input;
-    input.batches = batches;
-    input.classify = &task;
-    input.optimizer = &phase.optimizer;
-    input.learning_rate = optimizer::learning_rate_at(phase.learning_rate, step, phase.steps);
-    input.tokens = static_cast<dim_t>(layout.roles.size()) * micro * phase.sequence_length *
-                   state.contract.logical.data / shards.size();
-    input.leaves = [&](const std::vector<double>&) {
-      return engine.is_last_stage() ? task.finish() : std::vector<double>{};
-    };
-    input.width = kMtsslWidth;
-    const StepResult result = train_step(session, engine, input);
-    const double gradient = threshold_gradient(
-        result.sums[kProducts], input.learning_rate, phase.unlabelled_weight, setting.unlabelled);
-    if (is_learned && !result.is_skipped) {
-      update_threshold(state.threshold,
-                       gradient,
-                       {.learning_rate = phase.threshold.learning_rate,
-                        .classes = data.labels.size(),
-                        .warmup_updates = phase.steps / 20});
-    }
-    const double loss =
-        result.sums[kLabelledLoss] / setting.labelled +
-        (setting.unlabelled > 0
-             ? phase.unlabelled_weight * result.sums[kUnlabelledLoss] / setting.unlabelled
-             : 0.0);
-    record_step(session,
-                result,
-                loss,
-                input,
-                phase.steps,
-                describe(result, setting, gradient, state.threshold));
-    barren = setting.unlabelled > 0 && result.sums[kPassed] == 0 ? barren + 1 : 0;
-    warn_when_barren(session, barren);
-    const bool is_last = session.phase_step() == phase.steps;
+    const StepResult result = run.train(session.phase_step() + 1);
+    const dim_t step = session.phase_step();
+    const bool is_last = step == phase.steps;
     const dim_t every = phase.validation.every_steps;
     if (is_last || (every > 0 && step % every == 0)) {
       record_accuracy(session, phase, data);
